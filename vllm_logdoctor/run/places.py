@@ -18,7 +18,8 @@ def component_of(place: Frame, frames: Sequence[Frame]) -> str:
     found = [match["model"] for one in frames if (match := _MODEL.search(one.file))]
     owner = owner_of(place.file)
     of_others = owner if owner.startswith(VLLM) and owner != VLLM else ""
-    model = f"model {found[-1]}" if found and f"{found[-1]}.py" != base else ""
+    # The outermost one is the model that was loaded; it may be built around another one.
+    model = f"model {found[0]}" if found and f"{found[0]}.py" != base else ""
     more = ", ".join(filter(None, (of_others, model)))
     return file_and_function(place.file, place.function) + (f" ({more})" if more else "")
 
@@ -45,20 +46,43 @@ def file_name(file: str) -> str:
 
 
 def file_and_function(file: str, function: str) -> str:
-    """Return the name of a file without its folders, and a function where there is one."""
-    return f"{file_name(file)}, {function}".rstrip(", ")
+    """Return the name of a file without its folders, and a function where there is one.
+
+    A file that every package has is named with its folder.
+
+    >>> file_and_function("/opt/vllm/v1/structured_output/__init__.py", "grammar_init")
+    'structured_output/__init__.py, grammar_init'
+    """
+    base = file_name(file)
+    if base == "__init__.py":
+        base = "/".join(file.replace("\\", "/").split("/")[-2:])
+    return f"{base}, {function}".rstrip(", ")
 
 
-def raised_in(place: Frame, owner: str, phase: str, raised: Raised, caller: Frame | None, named: bool) -> str:
+def caller_of(place: Frame, frames: Sequence[Frame]) -> Frame | None:
+    """Return the frame of vLLM in the nearest other file that called a place, or None: the wrapper of compiled models calls nothing itself."""
+    outer = frames[: next((n for n, one in enumerate(frames) if one is place), 0)]
+    others = (one for one in reversed(outer) if one.file != place.file and "/compilation/" not in one.file)
+    found = next(others, None)
+    return found if found is not None and owner_of(found.file).startswith(VLLM) else None
+
+
+_LONGEST = 155
+"""Values of a report's sentences are cut off above it."""
+
+
+def raised_in(
+    place: Frame, owner: str, phase: str, raised: Raised, caller: Frame | None, feature: str
+) -> str:
     """Return where and when an exception was raised: Raised in loader.py, load_weights (vLLM), while the model was loaded.
 
     Args:
         place: the frame that acted.
-        owner: whose code it is, in words.
+        owner: whose code it is, in words; "" where the file tells.
         phase: what was going on, in words.
         raised: the exception.
-        caller: the frame of vLLM that called a library, where that is the place.
-        named: whether the title names the place.
+        caller: the frame of vLLM that called the place, or None.
+        feature: the feature of vLLM whose code led there, or "".
     """
     deepest = raised.frames[-1]
     where = (
@@ -67,16 +91,22 @@ def raised_in(place: Frame, owner: str, phase: str, raised: Raised, caller: Fram
         else file_and_function(place.file, place.function)
     )
     library = owner_of(deepest.file)
-    if caller is not None and caller is not place and owner:
-        called = f", called from {file_and_function(caller.file, caller.function)} of vLLM"
-        words = f"Raised by {owner} ({where}){called}"
+    called = ""
+    if caller is not None and caller is not place:
+        called = f"called from {file_and_function(caller.file, caller.function)}"
+    of_library = bool(called) and not owner_of(place.file).startswith(VLLM)
+    by = "Python's standard library" if library == PYTHON else library
+    whose = f" ({owner})" if owner else ""
+    if of_library and owner:
+        words, called = f"Raised by {owner} ({where})", f"{called} of vLLM"
     elif raised.name == "RecursionError" and deepest is not place:
-        words = f"Endless calls through {where}"
+        words, called = f"Endless calls through {where}", ""
     elif library in {PYTHON, *TENSOR_LIBRARIES} and library != owner_of(place.file):
-        by = "Python's standard library" if library == PYTHON else library
-        words = f"Raised by {by}, called from {where}{f' ({owner})' if owner and not named else ''}"
-    elif named:
-        words = "Raised in vLLM's own code"
+        words, called = f"Raised by {by}, called from {where}{whose}", ""
     else:
-        words = f"Raised in {where}{f' ({owner})' if owner else ''}"
-    return ", ".join(filter(None, (words, phase)))
+        words = f"Raised in {where}{whose}"
+    within = f"in the code of {feature}" if feature else ""
+    parts = [words, called, within, phase]
+    if len(", ".join(parts)) > _LONGEST:
+        parts.remove(called)
+    return ", ".join(filter(None, parts))

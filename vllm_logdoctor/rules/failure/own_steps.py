@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from vllm_logdoctor.lazy import lazy_pattern
-from vllm_logdoctor.rules.failure.build_errors import INSTALL_BUILT
+from vllm_logdoctor.rules.failure.build_errors import INSTALL_BUILT, TOOL_FAILED
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.rule_ids import CODE
+from vllm_logdoctor.run.blocks import Raised
 from vllm_logdoctor.run.owners import BUILD, PROGRAM, PYTHON, VLLM, is_vllm_or_tensors
 
 CALL = ("Correct the call in the program that starts vLLM: it hands over a value of the wrong type.",)
@@ -39,7 +40,17 @@ _OF_COMPILER = lazy_pattern(
     r"CMake Error|\berror: (?!subprocess|metadata|command|legacy)|FAILED: |error generated|fatal error"
 )
 _OF_SCRIPT = "Install the package as a wheel (`pip install --only-binary :all: PACKAGE`): a release that has one for this Python and PyTorch."
-_NEWER = "Use a newer release of vLLM."
+_COMPARE = "Compare the installed release of {owner} (`pip show {owner}`) with the one that this vLLM release requires."
+_REFUSED = "Try another release of vLLM, a newer one first: its code handed over what {owner} refused."
+# A name or an argument that a library does not have: the two are not of the same time.
+_OTHER_INTERFACE = lazy_pattern(
+    r"unexpected keyword argument|takes (?:no|\d+|from) .{0,40}argument|missing \d+ required|module '[\w.]+' has no attribute"
+    r"|type object '\w+' has no attribute|cannot import name|No module named"
+)
+# /src/trainer/third_party/vllm/v1/weight_loaders.py      /home/me/LLaMA-Factory/src/llamafactory/train.py
+_FRAMEWORK = lazy_pattern(
+    r"(?:^|/)(?P<name>\w[\w-]*)/third_party/vllm/|/(?P<known>verl|trl|llamafactory|openrlhf|lm_eval|swift|fastchat|areal|slime)/"
+)
 _OUTPUT_MISSING = "Keep the whole output of the build (`pip install -v ... > build.log 2>&1`): its first error is the cause, and is not in this log."
 
 
@@ -50,22 +61,29 @@ def stated_remedy(observation: Observation) -> str:
     return way if len(way) <= _LONGEST_WAY else way.partition(" or ")[0]
 
 
+def framework_of(file: str) -> str:
+    """Return the framework for training or evaluation whose source tree holds a file, or "".
+
+    >>> framework_of("/home/me/src/verl/third_party/vllm/loaders.py"), framework_of("/home/me/serve.py")
+    ('verl', '')
+    """
+    found = _FRAMEWORK.search(file.replace("\\", "/"))
+    return (found["name"] or found["known"]) if found else ""
+
+
 def next_steps(
-    owner: str | None, rule_id: str, context: FailureContext, *, called: bool, tool: bool
+    owner: str | None, rule_id: str, context: FailureContext, *, called: bool, raised: Raised | None, at: str
 ) -> tuple[str, ...]:
-    """Return the steps that fit the owner; `called`: code of vLLM led there; `tool`: the exception says that a program failed."""
+    """Return the steps that fit the owner of code that is not vLLM's; `called`: code of vLLM led there, `at`: the file."""
     if rule_id == CODE and (owner is None or is_vllm_or_tensors(owner)):
         return ()
-    if owner == BUILD and not tool:
-        return (_OF_SCRIPT,)
-    if owner == BUILD and not any(_OF_COMPILER.search(one.message) for one in context.trail):
-        return (_OUTPUT_MISSING,)
     if owner == BUILD:
-        return (
-            "Read the first error of the compiler or of the build script above this line: later errors follow from it.",
-        )
+        return _of_build(context, raised)
     if context.ending.program_failed:
         return _PROGRAM
+    framework = framework_of(at) if owner == PROGRAM else ""
+    if framework:
+        return (f"Use a release of {framework} that supports this: the error was raised by its code.",)
     if owner == PROGRAM and not called:
         return _OWN_CODE
     if context.run.kind == "build":
@@ -74,11 +92,22 @@ def next_steps(
         return _CALLED
     if owner in _CLIENTS and not called:
         return ("Read the server's log at that time: this log is the client's.",)
-    if owner and owner != PYTHON and not called and not owner.startswith(VLLM) and owner.isidentifier():
+    if not owner or owner == PYTHON or owner.startswith(VLLM) or not owner.isidentifier():
+        return ()
+    if not called:
         return (
             f"Check how the program calls {owner}, and its release (`pip show {owner}`): the traceback shows no code of vLLM.",
         )
-    if called and owner and owner != PYTHON and not owner.startswith(VLLM) and owner.isidentifier():
-        compare = f"Compare the installed release of {owner} (`pip show {owner}`) with the one that this vLLM release requires."
-        return (compare, _NEWER) if rule_id == CODE else (compare,)
-    return ()
+    if rule_id != CODE or (raised is not None and _OTHER_INTERFACE.search(raised.statement[:600])):
+        return (_COMPARE.format(owner=owner), _REFUSED.format(owner=owner))[: 2 if rule_id == CODE else 1]
+    return (_REFUSED.format(owner=owner),)
+
+
+def _of_build(context: FailureContext, raised: Raised | None) -> tuple[str, ...]:
+    if raised is None or raised.name not in TOOL_FAILED:
+        return (_OF_SCRIPT,)
+    if not any(_OF_COMPILER.search(one.message) for one in context.trail):
+        return (_OUTPUT_MISSING,)
+    return (
+        "Read the first error of the compiler or of the build script above this line: later errors follow from it.",
+    )

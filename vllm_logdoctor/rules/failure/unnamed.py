@@ -9,11 +9,19 @@ from msgspec import Struct
 
 from vllm_logdoctor.catalogue.pages import Signature
 from vllm_logdoctor.lazy import lazy_pattern
-from vllm_logdoctor.rules.failure.build_errors import TOOL_FAILED, build_failure, compiler_refusal
+from vllm_logdoctor.rules.failure.build_errors import build_failure, compiler_refusal
+from vllm_logdoctor.rules.failure.code_terms import feature_of, step_of_build, steps_around
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.cut_off import of_another_process, without_exception
 from vllm_logdoctor.rules.failure.matching import RuleMatch, broke_by_itself
-from vllm_logdoctor.rules.failure.own_steps import CALL, OF_A_TEST, STATED, next_steps, stated_remedy
+from vllm_logdoctor.rules.failure.own_steps import (
+    CALL,
+    OF_A_TEST,
+    STATED,
+    framework_of,
+    next_steps,
+    stated_remedy,
+)
 from vllm_logdoctor.rules.failure.rule_ids import CODE, UNKNOWN
 from vllm_logdoctor.rules.failure.signatures import FailureRules
 from vllm_logdoctor.rules.failure.support import is_of_wrong_type
@@ -31,7 +39,7 @@ from vllm_logdoctor.run.owners import (
     is_vllm_or_tensors,
     owner_of,
 )
-from vllm_logdoctor.run.places import component_of, kind_of_request, raised_in
+from vllm_logdoctor.run.places import caller_of, component_of, kind_of_request, raised_in
 
 _PROGRAMMING = frozenset(
     {
@@ -59,7 +67,8 @@ _PHASES: dict[BlockPhase, str] = {
     "wake-up": "during /wake_up",
     "serving": "while requests were processed",
 }
-_STOPPED = "its engine has stopped, and every later request fails"
+_RESTART = "Restart the server: its engine has stopped, and every later request fails."
+_WITHOUT_REQUESTS = "Send no requests with {kind} meanwhile: their code raised the error."
 
 
 class _Place(Struct, frozen=True):
@@ -139,15 +148,17 @@ def _words(
     """Return the values of the placeholders of the pages; empty ones are left out."""
     raised, at, owner = observation.raised, place.innermost, place.owner
     starts = context.run.kind not in ("build", "test") and context.ending.outcome == "crashed_at_startup"
-    hidden = in_test and owner == PROGRAM  # pytest names the innermost place of a test behind the exception.
     phase = _PHASES.get(place.phase) if place.phase else None
     phase_words = "" if owner == PROGRAM else phase or ("during start-up" if starts else "")
     named = place.is_code and not place.of_library and owner != PROGRAM
-    owner_words = "" if named else _owner_words(owner, place.frames)
-    caller = place.own if place.of_library else None
+    owner_words = (
+        "" if named else "the test's own code" if in_test and owner == PROGRAM else _owner_words(owner, place)
+    )
+    caller = place.own if place.of_library else caller_of(at, place.frames) if named and at else None
+    feature = feature_of(place.frames) if place.is_code else None
     raised_words = (
-        raised_in(at, owner_words, phase_words, raised, caller, named)
-        if at and raised is not None and not hidden
+        raised_in(at, owner_words, phase_words, raised, caller, feature.name if feature else "")
+        if at and raised is not None
         else ""
     )
     return {
@@ -161,8 +172,6 @@ def _words(
         "passes_through": " ".join(
             f"{one.file}:{one.function}" for one in place.frames if owner_of(one.file).startswith(VLLM)
         ),
-        "request_kind": kind_of_request(place.frames),
-        "engine_loop": _STOPPED if _serves(context, place.frames) else "",
     }
 
 
@@ -179,8 +188,21 @@ def _remedy(
     if raised is not None and _is_of_device(raised) and context.run.kind != "build":
         return ()
     rule_id = CODE if place.is_code else UNKNOWN
-    tool = raised is not None and raised.name in TOOL_FAILED
-    return next_steps(place.owner, rule_id, context, called=place.own is not None, tool=tool)
+    if place.is_code and raised is not None and is_vllm_or_tensors(place.owner):
+        return _around(context, place, raised)
+    at = place.innermost.file if place.innermost else ""
+    return next_steps(place.owner, rule_id, context, called=place.own is not None, raised=raised, at=at)
+
+
+def _around(context: FailureContext, place: _Place, raised: Raised) -> tuple[str, ...]:
+    """Return the steps for an error in vLLM's own code: what led there is left out, then another build is tried."""
+    around = steps_around(place.frames, place.phase, raised, context.run)
+    serving = place.phase == "serving"
+    left_out = bool(around) or feature_of(place.frames) is not None
+    kind = kind_of_request(place.frames) if serving and not left_out else ""
+    restart = (_RESTART,) if serving and not left_out and context.run.kind == "server" else ()
+    without = (_WITHOUT_REQUESTS.format(kind=kind),) if kind else ()
+    return (*restart, *around, *without, step_of_build(place.frames, raised, context.run))
 
 
 def _without_tensors(frames: Sequence[Frame]) -> tuple[Frame, ...]:
@@ -237,12 +259,7 @@ def _confidence(raised: Raised | None, place: _Place) -> Confidence:
     return "medium" if sure else "low"
 
 
-def _serves(context: FailureContext, frames: Sequence[Frame]) -> bool:
-    """Return whether the engine of a server raised: the server goes on without it."""
-    return context.run.kind == "server" or any(one.function.endswith("run_engine_loop") for one in frames)
-
-
-def _owner_words(owner: str | None, frames: Sequence[Frame]) -> str:
+def _owner_words(owner: str | None, place: _Place) -> str:
     if owner is None or owner == BUILD:
         return ""
     if owner == VLLM:
@@ -250,8 +267,9 @@ def _owner_words(owner: str | None, frames: Sequence[Frame]) -> str:
     if owner == PYTHON:
         return "Python's standard library"
     if owner == PROGRAM:
-        own = any(owner_of(frame.file).startswith(VLLM) for frame in frames)
-        return "a program that vLLM calls" if own else "the program's own code"
+        framework = framework_of(place.innermost.file) if place.innermost else ""
+        own = any(owner_of(frame.file).startswith(VLLM) for frame in place.frames)
+        return framework or ("a program that vLLM calls" if own else "the program's own code")
     return owner
 
 
@@ -266,7 +284,8 @@ def _title(raised: Raised | None, place: _Place) -> str:
     if owner == BUILD:
         return f"{raised.name} in the build of a package"
     if owner == PROGRAM:
-        return f"{raised.name} in the program's own code"
+        framework = framework_of(at.file) if at else ""
+        return f"{raised.name} in " + (framework or "the program's own code")
     return (
         f"{raised.name} raised by {owner}"
         if owner and owner.isidentifier()

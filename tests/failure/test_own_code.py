@@ -1,0 +1,128 @@
+"""An error in vLLM's own code: where it was raised, what led there, and whose build it is."""
+
+import pytest
+
+from tests.failure.judging import root
+from tests.failure.test_naming import CAPTURE, LOAD, PROFILE, Place, at_start, while_serving
+from vllm_logdoctor.rules.failure.own_steps import framework_of
+
+SCHEDULER = "v1/core/sched/scheduler.py"
+
+
+def steps(text: str) -> str:
+    found = root(text)
+    return " ".join([*(one.knob for one in found.changes), *found.alternatives])
+
+
+def test_the_sentence_names_place_caller_and_phase():
+    caller = Place("vllm/v1/engine/core.py", "step")
+    words = root(while_serving("IndexError: x", caller, Place(f"vllm/{SCHEDULER}", "schedule"))).explanation
+    assert (
+        "Raised in scheduler.py, schedule, called from core.py, step, while requests were processed." in words
+    )
+
+
+def test_a_long_sentence_keeps_its_end():
+    caller = Place(
+        "vllm/v1/worker/gpu_model_runner.py", "a_function_whose_name_fills_half_of_a_line_by_itself_alone"
+    )
+    place = Place("vllm/v1/worker/gpu_input_batch.py", "another_function_whose_name_fills_half_of_a_line")
+    assert "while requests were processed." in root(while_serving("IndexError: x", caller, place)).explanation
+
+
+@pytest.mark.parametrize(
+    ("places", "ends", "words"),
+    [
+        ([Place("vllm/v1/spec_decode/eagle.py", "prepare"), Place("vllm/v1/worker/gpu_input_batch.py", "get_token")], "IndexError: x", "--speculative-config"),
+        ([Place("vllm/lora/layers.py", "apply"), Place("vllm/lora/punica.py", "add")], "IndexError: x", "--enable-lora"),
+        ([Place("vllm/executor/ray_utils.py", "execute_model_spmd"), Place("vllm/worker/worker.py", "cached")], "AssertionError", "VLLM_USE_RAY_SPMD_WORKER"),
+    ],
+)  # fmt: skip
+def test_a_feature_whose_code_led_to_the_error_is_left_out_first(places, ends, words):
+    found = root(while_serving(ends, *places, version="0.9.0"))
+    ways = [*(one.knob for one in found.changes), *found.alternatives]
+    assert words in ways[0]
+    assert not any("Restart" in way for way in ways)
+
+
+def test_an_error_while_graphs_are_captured_has_a_way_without_them():
+    assert "--enforce-eager" in steps(at_start("KeyError: 'masks'", CAPTURE, Place("vllm/model_executor/models/gemma3.py", "forward")))  # fmt: skip
+
+
+def test_memory_profiling_gets_other_sizes():
+    model = Place("vllm/model_executor/models/mllama.py", "forward", "assert length >= last")
+    assert "--max-model-len" in steps(at_start("AssertionError", PROFILE, model))
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("home/me/vllm-mixed/vllm/" + SCHEDULER, "source tree `/opt/home/me/vllm-mixed`"),
+        ("lib/python3.12/site-packages/vllm/" + SCHEDULER, "newer release"),
+    ],
+)
+def test_the_path_of_the_code_tells_a_source_tree_from_an_installed_release(file, words):
+    assert words in steps(while_serving("IndexError: x", Place(file, "schedule")))
+
+
+def test_a_plugin_on_the_way_is_to_fit_the_release():
+    plugin = Place("lib/site-packages/vllm_ascend/worker/worker.py", "execute_model")
+    text = steps(
+        while_serving("IndexError: x", plugin, Place(f"lib/site-packages/vllm/{SCHEDULER}", "schedule"))
+    )
+    assert "documentation of vllm-ascend" in text
+    assert "newer release" not in text
+
+
+def test_the_v0_engine_is_gone_from_later_releases():
+    text = steps(while_serving("IndexError: x", Place("site-packages/vllm/worker/model_runner.py", "build"), version="0.6.1"))  # fmt: skip
+    assert "0.11.0 or newer" in text
+
+
+def test_the_v0_engine_is_a_way_while_a_release_has_both():
+    place = Place(f"site-packages/vllm/{SCHEDULER}", "schedule")
+    assert "VLLM_USE_V1=0" in steps(while_serving("IndexError: x", place, version="0.8.1"))
+    assert "VLLM_USE_V1" not in steps(while_serving("IndexError: x", place, version="0.11.0"))
+
+
+def test_the_model_of_a_title_is_the_one_that_was_loaded():
+    outer = Place("vllm/model_executor/models/gemma3_mm.py", "forward")
+    inner = Place("vllm/model_executor/models/gemma3.py", "forward")
+    assert "(model gemma3_mm)" in root(at_start("KeyError: 'masks'", CAPTURE, outer, inner)).title
+
+
+def test_a_file_that_every_package_has_is_named_with_its_folder():
+    package = Place("vllm/v1/structured_output/__init__.py", "grammar_init")
+    library = Place("env/site-packages/xgrammar/compiler.py", "compile")
+    found = root(at_start("AttributeError: 'Mine' object has no attribute 'vocab'", package, library))
+    assert "called from structured_output/__init__.py, grammar_init of vLLM" in found.explanation
+
+
+@pytest.mark.parametrize(
+    ("ends", "compares"),
+    [
+        ("TypeError: f() got an unexpected keyword argument 'x'", True),
+        ("RuntimeError: bias is not aligned", False),
+    ],
+)
+def test_a_library_that_refuses_a_value_is_no_other_release_of_it(ends, compares):
+    library = Place("env/site-packages/xformers/ops/cutlass.py", "apply")
+    text = steps(while_serving(ends, Place("vllm/attention/backends/xformers.py", "forward"), library))
+    assert ("pip show xformers" in text) is compares
+
+
+def test_a_frameworks_own_check_is_no_defect_of_the_program():
+    assert framework_of("/src/trainer/third_party/vllm/v1/loaders.py") == "trainer"
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/src/verl/third_party/vllm/loaders.py", line 9, in find_loader',
+        '    raise ValueError("no loader for architecture X")',
+        "ValueError: no loader for architecture X",
+    ]
+    found = root("\n".join(lines))
+    assert "release of verl" in " ".join(found.alternatives)
+    assert "Correct the program" not in " ".join(found.alternatives)
+
+
+def test_loading_is_not_serving():
+    assert "Restart" not in steps(at_start("IndexError: x", LOAD, Place("vllm/model_executor/models/x.py", "load_weights")))  # fmt: skip
