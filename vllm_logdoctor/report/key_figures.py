@@ -11,6 +11,7 @@ from vllm_logdoctor.report.naming import PHASES, per_engine
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.series import Point, points_of
 from vllm_logdoctor.report.serving import requests_of, summed_of
+from vllm_logdoctor.report.sweep import Step, steps_of_sweep
 from vllm_logdoctor.rules.capacity.memory import memory_of
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.load import is_steady, quantile
@@ -98,6 +99,9 @@ def _of_load(run: Run) -> Iterator[Figure]:
         each = per_request(points) if (figures.running or 0) > 1 and _is_one_load(points) else None
         share = f"; {number(each)} per request at steady load (median)" if each else ""
         words = f"{number(mean)} tokens/s mean, {middle}{number(peak)} peak{share}"
+        if steps := steps_of_sweep(run, points):
+            least = steps[0]
+            words = f"{number(least.generation)} tokens/s with {_requests(least)}, {number(peak)} peak"
         yield "generation", f"{number(mean)} tokens/s in one statistics line" if figures.busy == 1 else words
     elif figures.prompt.max:
         yield (
@@ -108,6 +112,10 @@ def _of_load(run: Run) -> Iterator[Figure]:
         waiting = f"{figures.waiting:,} waiting" if figures.waiting else "queue empty"
         lines = {1: " in the only statistics line", 2: " in 2 statistics lines"}.get(len(points), "")
         yield "requests at once", f"up to {figures.running or 0:,} running, {waiting}{lines}"
+
+
+def _requests(step: Step) -> str:
+    return plural(step.low, "request") if step.low == step.high else f"{step.low} to {step.high} requests"
 
 
 def _is_one_load(points: Sequence[Point]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from vllm_logdoctor.report.clock import moment_of
 from vllm_logdoctor.report.escape import code, inline
@@ -14,6 +14,7 @@ from vllm_logdoctor.report.sections.totals import benchmarks, offline, speculati
 from vllm_logdoctor.report.series import Point, points_of
 from vllm_logdoctor.report.serving import Serving, busy_of, requests_of, serving_of
 from vllm_logdoctor.report.sparkline import sparkline, timed_columns
+from vllm_logdoctor.report.sweep import Step, steps_of_sweep
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.load import Span, load_of, quantile
 from vllm_logdoctor.rules.steps import step_seconds, tokens_per_answer
@@ -78,8 +79,30 @@ def _statistics(page: Page, figures: Serving) -> list[str]:
     tops = highest_of(page.run)
     rows = [row for name, pick, _ in CURVES if (row := _row(name, busy, pick, tops.get(name), whole))]
     header = ["", "mean", "median", *(["min"] if whole else []), "max"]
+    if steps := steps_of_sweep(page.run, points):
+        # A mean over the loads of a sweep is the speed of none.
+        rows, header = [[row[0], row[-1]] for row in rows], ["", "max"]
     lines += table(header, rows) if rows else []
-    return _with_extra(page, figures, lines)
+    return _with_extra(page, figures, [*lines, *_sweep(steps)])
+
+
+def _sweep(steps: Sequence[Step]) -> list[str]:
+    """Return the speeds of a benchmark's loads, by the requests that ran at once."""
+    if not steps:
+        return []
+    rows = [
+        [
+            f"{step.low:,}" if step.low == step.high else f"{step.low:,} to {step.high:,}",
+            f"{step.lines:,}",
+            number(step.generation),
+            number(step.generation / step.running),
+            number(step.prompt),
+        ]
+        for step in steps
+    ]
+    header = ["running", "lines", "generation, tokens/s", "per request", "prompts, tokens/s"]
+    title = "By requests at once, of lines before which about as many ran:"
+    return ["", title, "", *table(header, rows)]
 
 
 def _with_extra(page: Page, figures: Serving, lines: list[str]) -> list[str]:
@@ -169,21 +192,20 @@ def _engines(page: Page, figures: Serving) -> list[str]:
 
 def curves(page: Page) -> list[str]:
     """Return the curves of a run in a fenced block; columns without statistics lines are blank."""
-    lines = [f"{name:<21}{curve}  {low} to {high}" for name, curve, low, high in drawn_curves(page, COLUMNS)]
+    lines = [f"{name:<21}{curve}  up to {high}" for name, curve, high in drawn_curves(page, COLUMNS)]
     return ["```", *lines, "```", ""] if lines else []
 
 
-def drawn_curves(page: Page, width: int) -> Iterator[tuple[str, str, str, str]]:
-    """Yield name, curve, lowest and highest value of what changes over time."""
+def drawn_curves(page: Page, width: int) -> Iterator[tuple[str, str, str]]:
+    """Yield name, curve from zero up, and highest value of what changes over time."""
     points, tops = points_of(page.run), highest_of(page.run)
     for name, pick, full in CURVES:
         known = [float(value) for point in points if (value := pick(point)) is not None]
         columns = timed_columns([(point.time, pick(point)) for point in points], width)
         curve = sparkline(columns, full)
         if len(known) >= LEAST_ROWS and len(set(curve) - {" "}) > 1:
-            lowest = "0" if any(point.lines > 1 for point in points) else number(min(known))
             top = number(max(tops.get(name) or 0.0, *known))
-            yield name, curve, lowest, f"{top} of {number(full)}" if full else top
+            yield name, curve, f"{top} of {number(full)}" if full else top
 
 
 def _requests(page: Page) -> list[str]:
