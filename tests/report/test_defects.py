@@ -61,7 +61,7 @@ def served(
 
 def curve(report: Report, name: str, width: int = 40) -> str:
     page = Page(report.analysis, report.analysis.runs[0])
-    return next(drawn for one, drawn, _, _ in drawn_curves(page, width) if one.startswith(name))
+    return next(drawn for one, drawn, _ in drawn_curves(page, width) if one.startswith(name))
 
 
 class TestStartUp:

@@ -61,7 +61,7 @@ def test_the_cache_of_several_kinds_of_layers_is_measured_in_requests() -> None:
     fits = "(EngineCore_DP0 pid=9) INFO 05-01 10:00:50 [kv_cache_utils.py:1312] Maximum concurrency for 4,096 tokens per request: {}x"
     assert "152,624 tokens, " in report([*START, fits.format("37.26"), statistics(60, 1, 0, 1.0)])
     text = report([*START, fits.format("74.52"), statistics(60, 1, 0, 1.0)])
-    assert "| 74.5 requests of 4,096 tokens, " in text
+    assert "| 74.52 requests of 4,096 tokens, " in text
     assert "152,624 tokens [L6], shared by layers of several kinds" in text
 
 
@@ -521,8 +521,8 @@ def test_one_endpoint_needs_no_table() -> None:
     assert "| endpoint |" not in text
 
 
-@pytest.mark.parametrize(("concurrency", "held"), [("188.68", "188"), ("6.47", "6.47")])
-def test_requests_that_the_cache_holds_are_not_rounded_up(concurrency: str, held: str) -> None:
+@pytest.mark.parametrize(("concurrency", "held"), [("188.68", "188.68"), ("12.90", "12.9"), ("6.47", "6.47")])
+def test_requests_that_the_cache_holds_are_those_that_the_log_prints(concurrency: str, held: str) -> None:
     line = f"(EngineCore_DP0 pid=9) INFO 05-01 10:00:50 [kv_cache_utils.py:1312] Maximum concurrency for 4,096 tokens per request: {concurrency}x"
     assert f"{held} requests of 4,096 tokens at once" in report([*START[:-1], line, START[-1]])
 

@@ -84,6 +84,16 @@ def setting(value: Any, limit: int = 160) -> str:
     return code(repr(value) if isinstance(value, float) else str(value), limit)
 
 
+def at_once(requests: float) -> str:
+    """Return how many full-length requests the cache holds, with the decimals that vLLM prints and never more than it does.
+
+    Example:
+        >>> at_once(188.68), at_once(12.9), at_once(0.998)
+        ('188.68', '12.9', '0.99')
+    """
+    return f"{math.floor(round(100 * requests, 6)) / 100:,.2f}".rstrip("0").rstrip(".")
+
+
 def capital(text: str) -> str:
     """Return text with its first letter large; a name of code is left as it is.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from vllm_logdoctor.report.escape import inline
-from vllm_logdoctor.report.figures import number, percent, statuses
+from vllm_logdoctor.report.figures import at_once, number, percent, statuses
 from vllm_logdoctor.report.naming import PHASES, per_engine
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.series import Point, points_of
@@ -144,7 +144,7 @@ def _of_cache(run: Run) -> Iterator[Figure]:
     memory, usage = memory_of(run), run.extremes.kv_usage
     size = f"{number(memory.tokens)} tokens" if memory else ""
     if memory and memory.hybrid:
-        size = f"{number(memory.concurrency)} requests of {number(memory.length)} tokens"
+        size = f"{at_once(memory.concurrency or 0.0)} requests of {number(memory.length)} tokens"
     size += per_engine(run) if size else ""
     sampled = any(sample.kv_usage is not None for sample in run.samples)
     peak = f"{percent(usage)} peak" if usage is not None and sampled else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vllm_logdoctor.plan.model import WhatIf
 from vllm_logdoctor.report.escape import code, prose
-from vllm_logdoctor.report.figures import number, setting, table
+from vllm_logdoctor.report.figures import at_once, number, setting, table
 from vllm_logdoctor.report.naming import accelerator_unit, accelerators, per_engine
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.capacity.memory import memory_of
@@ -42,7 +42,7 @@ def _sizes(page: Page) -> list[str]:
         parts.append(f"{number(room * _GIB / memory.held / _KIB)} KiB{per}")
     if full is not None:
         of = f" of {number(length)} tokens" if isinstance(length, int) else " of full length"
-        held = number(full)
+        held = at_once(full)
         requests = "request" if held == "1" else "requests"
         parts.append(f"{held} {requests}{of} at once{_proof(page, 'max_concurrency')}")
     return [f"{'; '.join(parts)}.", ""] if parts else []
