@@ -291,3 +291,18 @@ def test_a_start_without_a_header_behind_a_load_is_a_run_of_its_own() -> None:
     second = ["INFO:     Started server process [1]", "INFO:     Application startup complete."]
     assert len(analyze([*second, *load]).runs) == 1
     assert len(analyze([*second, *load, *second]).runs) == 2
+
+
+def test_a_statistics_line_quoted_above_a_start_is_no_run_before_it() -> None:
+    quoted = (
+        "Avg prompt throughput: 102.2 tokens/s, Avg generation throughput: 2.2 tokens/s, Running: 1 reqs, Swapped: 0 reqs, "
+        "Pending: 0 reqs, GPU KV cache usage: 0.3%, CPU KV cache usage: 0.0%"
+    )
+    assert (
+        len(
+            analyze(
+                [quoted, "INFO:     Started server process [19]", "INFO:     Application startup complete."]
+            ).runs
+        )
+        == 1
+    )
