@@ -58,14 +58,42 @@ def test_sites_of_another_program_say_nothing() -> None:
     assert versions_for_call_sites([]) is None
 
 
-def test_a_single_site_tells_a_release_only_where_no_other_release_has_it_there() -> None:
-    started = "Engine background task failed"
-    told = versions_for_call_sites([("async_llm_engine.py", 52, started)])
+def test_a_single_site_tells_a_release_only_where_few_neighbours_have_it_there() -> None:
+    told = versions_for_call_sites([("async_llm_engine.py", 52, "Engine background task failed")])
     assert told is not None
     assert (str(told.first), str(told.last)) == ("0.5.0", "0.5.0.post1")
-    many = "vLLM ZMQ RPC Server was interrupted."
-    assert versions_for_call_sites([("server.py", 228, many)]) is None
-    assert versions_for_call_sites([("async_llm_engine.py", 52, started), ("server.py", 1, many)]) is None
+    started = "EngineCore failed to start."
+    told = versions_for_call_sites([("core.py", 500, started)])
+    assert told is not None
+    assert (str(told.first), str(told.last)) == ("0.9.0", "0.9.0.1")
+    long = next(
+        (one.base, span[2], one.template)
+        for one in LOGGED
+        for span in one.spans
+        if one.style == "plain" and len(span) > 2 and span[1] - span[0] > 6
+    )
+    assert versions_for_call_sites([long]) is None
+    assert versions_for_call_sites([("core.py", 500, started), ("core.py", 1, started), long]) is None
+
+
+def test_a_line_of_a_traceback_is_printed_where_its_file_logs_exceptions() -> None:
+    for line in (
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/v1/engine/core.py", line 8, in step',
+        "ValueError: no",
+    ):
+        assert releases_for_call_site("core.py", 500, line) == releases_for_call_site(
+            "core.py", 500, "EngineCore failed to start."
+        )
+    assert releases_for_call_site("core.py", 500, "a sentence that no release prints") is None
+
+
+def test_a_bracket_before_the_file_is_of_0_8_and_later() -> None:
+    old = versions_for_call_sites(_sites_of("0.7.3", 6), bracketed=False)
+    assert old is not None
+    assert old.last.release < (0, 8)
+    mixed = versions_for_call_sites(_sites_of("0.7.3", 6), bracketed=True)
+    assert mixed is None or mixed.first.release >= (0, 8)
 
 
 def test_a_mixture_of_all_releases_is_no_release() -> None:

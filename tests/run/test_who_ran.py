@@ -165,7 +165,7 @@ def test_names_of_one_model_and_words_of_a_release() -> None:
     assert is_same_model("/x/snapshots/model-8b-instruct", "org/Model-8B")
     assert not is_same_model("org/model-8b", "org/model-70b")
     inferred = Value("0.6.1", "derived", (), "0.5.0 to 0.6.1, from 2 of 2 call sites")
-    installed = Value("0.6.1", "derived", (Evidence("x", 1, ""),), "from an installer's line or a path")
+    installed = Value("0.6.1", "derived", (Evidence("x", 1, ""),), "from an installer's line")
     assert [is_inferred(one) for one in (inferred, installed, Value("0.6.1", "reported"))] == [
         True,
         False,

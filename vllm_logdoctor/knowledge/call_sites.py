@@ -10,11 +10,17 @@ from msgspec import Struct
 
 from vllm_logdoctor.knowledge.messages import VllmMessage, base_name, message_table
 from vllm_logdoctor.knowledge.templates import could_print
-from vllm_logdoctor.knowledge.versions import Version, known_versions
+from vllm_logdoctor.knowledge.versions import Version, known_versions, number_of
+from vllm_logdoctor.lazy import lazy_pattern
 
 # Below this share of the judged sites the log is of a fork or of a release not known here.
 _LEAST_SHARE = 0.6
 _MESSAGES_PER_PLACE = 4
+# One site tells the releases where so few neighbours have it at that line.
+_FEW_RELEASES = 4
+_FIRST_WITH_BRACKET = "0.8.0"
+# Traceback (most recent call last):        File "/opt/vllm/v1/engine/core.py", line 8, in step          x = y      ValueError: no
+_OF_TRACEBACK = lazy_pattern(r"Traceback \(most|  +\S|[\w.]*(?:Error|Exception)(?:: |$)")
 
 
 class FittingReleases(Struct, frozen=True):
@@ -36,12 +42,15 @@ class FittingReleases(Struct, frozen=True):
         return self.first == self.last
 
 
-def versions_for_call_sites(sites: Iterable[tuple[str, int, str]]) -> FittingReleases | None:
+def versions_for_call_sites(
+    sites: Iterable[tuple[str, int, str]], *, bracketed: bool | None = None
+) -> FittingReleases | None:
     """Releases that print these messages at these lines.
 
     Args:
         sites: (file name, line number, message) as in ``[file.py:LINE] message``; the name may have folders.
             A file and line counts once, however many messages it printed.
+        bracketed: whether a bracket opens before the file, as it does since 0.8.0; None where that is not known.
 
     Returns:
         The best fitting releases, or None when too few sites could be judged or too few agree.
@@ -54,6 +63,9 @@ def versions_for_call_sites(sites: Iterable[tuple[str, int, str]]) -> FittingRel
         tried += bool(candidates)
         for number in frozenset().union(*candidates):
             votes[number] += 1
+    if bracketed is not None:
+        first = number_of(_FIRST_WITH_BRACKET)
+        votes = [count if (number >= first) is bracketed else 0 for number, count in enumerate(votes)]
     return _best(votes, tried)
 
 
@@ -67,7 +79,11 @@ def _by_place(sites: Iterable[tuple[str, int, str]]) -> dict[tuple[str, int], li
 
 def releases_for_call_site(name: str, line: int, message: str) -> frozenset[int] | None:
     """Places in `known_versions()` of the releases that print it there; None where none ever prints it."""
-    printing = [site for site in _sites_of(base_name(name)) if could_print(site.parts, message)]
+    sites = _sites_of(base_name(name))
+    printing = [site for site in sites if could_print(site.parts, message)]
+    if not printing and _OF_TRACEBACK.match(message):
+        # A line of a traceback, whose message is not in the log or stands at another place.
+        printing = [site for site in sites if site.level in ("exception", "error")]
     if not printing:
         return None
     return frozenset(
@@ -84,10 +100,11 @@ def _best(votes: list[int], tried: int) -> FittingReleases | None:
     if not most or most < _LEAST_SHARE * tried:
         return None
     known = known_versions()
-    releases = tuple(known[number] for number, count in enumerate(votes) if count == most)
-    # One site alone tells the release only where it is in no other, but for post-releases.
-    if most == 1 and releases[0].release != releases[-1].release:
+    numbers = [number for number, count in enumerate(votes) if count == most]
+    # One site alone may be a chance where many releases have it.
+    if most == 1 and numbers[-1] - numbers[0] >= _FEW_RELEASES:
         return None
+    releases = tuple(known[number] for number in numbers)
     return FittingReleases(releases[0], releases[-1], releases, most, tried)
 
 

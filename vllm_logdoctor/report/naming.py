@@ -6,13 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from math import prod
 
+from vllm_logdoctor.knowledge.versions import parse_version
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.rules.release_terms import options_of_fork
 from vllm_logdoctor.run.clock import duration
-from vllm_logdoctor.run.identity import is_inferred, release_words
+from vllm_logdoctor.run.identity import FROM_PATH, is_inferred, release_words
 from vllm_logdoctor.run.job import words_of_limit
 from vllm_logdoctor.run.lifecycle import ends_progress, trail_of
 from vllm_logdoctor.run.model import Outcome, Run
@@ -238,8 +239,19 @@ def version_words(run: Run) -> str:
         return "vLLM, release not in the log"
     inferred = is_inferred(run.version) and run.kind != "build"
     source = " (from the source line numbers in the log)" if inferred else ""
-    changed = " (modified)" if options_of_fork(run) else ""
-    return f"vLLM {inline(release_words(run.version), 80)}{source or changed}"
+    return f"vLLM {inline(release_words(run.version), 80)}{source or _of_build(run)}"
+
+
+def _of_build(run: Run) -> str:
+    """Return what a version says less than it seems to: that of changed sources, a number that is no release's, the name of a folder."""
+    if run.version is None:
+        return ""
+    if options_of_fork(run):
+        return " (modified)"
+    if run.version.note == FROM_PATH:
+        return f" ({FROM_PATH})"
+    version = parse_version(str(run.version.value))
+    return "" if version is None or version.names_a_release else " (a source build without a release number)"
 
 
 def per_engine(run: Run) -> str:

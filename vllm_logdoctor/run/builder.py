@@ -123,6 +123,7 @@ class RunBuilder:
         self.progress: list[Progress] = []
         self.unknown: dict[tuple[str, str], Unknown] = {}
         self.call_sites: dict[tuple[str, int], str] = {}
+        self.bracketed: bool | None = None
         self.continuations = Continuations()
         self.openers: dict[str, Process] = {}
         self._year_finder = YearFinder()
@@ -298,6 +299,8 @@ class RunBuilder:
                 self.processes_left_out = True
         if record.call_site is not None and len(self.call_sites) < _MOST_CALL_SITES:
             self.call_sites.setdefault(record.call_site, record.message[:200])
+            if self.bracketed is None:
+                self.bracketed = _is_bracketed(record)
         if not self.clock.year_known and self.year_shift == 0.0:
             self._find_year(record)
         if self.year_shift:
@@ -369,6 +372,17 @@ class RunBuilder:
             known.count += 1
         elif len(self.unknown) < _MOST_UNKNOWN:
             self.unknown[key] = Unknown(record.level, key[1], 1, self.evidence(record))
+
+
+def _is_bracketed(record: Record) -> bool | None:
+    """Return whether a bracket opens before the place of a message, as it does since 0.8.0; None where the text does not show it.
+
+    INFO 05-01 10:00:00 [core.py:58] Initializing      INFO 05-01 10:00:00 llm_engine.py:161] Initializing
+    """
+    if record.call_site is None:
+        return None
+    head, found, _ = record.text.partition(f"{record.call_site[0]}:{record.call_site[1]}]")
+    return head.endswith("[") if found and head.endswith(("[", " ")) else None
 
 
 def _whole_text(record: Record) -> str:

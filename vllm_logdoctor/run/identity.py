@@ -35,6 +35,8 @@ _FILES = (
 # What the engine prints of itself when a step fails, since 0.9.2 and before.
 _CONFIG_DUMPS = ("engine-config-dump", "v1-llm-engine-v-config")
 _NEAR = "near "
+FROM_PATH = "from a path"
+"""How a release is known that only the name of a folder tells."""
 _LOCAL_BUILD = lazy_pattern(r"\+(?:.*\.)?(cpu|rocm|xpu|tpu|neuron|gaudi|empty)")
 
 
@@ -56,7 +58,9 @@ def _installed_version(builder: RunBuilder) -> Value | None:
     if len(found) != 1:
         return None
     ((version, record),) = found.items()
-    return Value(version, "derived", (builder.evidence(record),), "from an installer's line or a path")
+    of_path = f"/vllm-{version}" in record.text
+    note = FROM_PATH if of_path else "from an installer's line"
+    return Value(version, "derived", (builder.evidence(record),), note)
 
 
 def _derived_version(builder: RunBuilder) -> Value | None:
@@ -65,7 +69,7 @@ def _derived_version(builder: RunBuilder) -> Value | None:
     from vllm_logdoctor.knowledge.call_sites import versions_for_call_sites
 
     sites = [(file.rsplit("/", 1)[-1], line, message) for (file, line), message in builder.call_sites.items()]
-    found = versions_for_call_sites(sites)
+    found = versions_for_call_sites(sites, bracketed=builder.bracketed)
     if found is None:
         return _installed_version(builder)
     one_site = found.supporting == 1
@@ -146,7 +150,8 @@ def engine_generation(builder: RunBuilder, version: Value | None) -> str | None:
     throughput = builder.messages.get("throughput")
     if throughput:
         return "V0" if "Pending" in throughput.first[0].text("rest") else "V1"
-    if version is not None:
+    # A folder with a release in its name says nothing of what ran.
+    if version is not None and version.note != FROM_PATH:
         if at_least(str(version.value), "0.11.0"):
             return "V1"
         if at_least(str(version.value), "0.6.4") is False:

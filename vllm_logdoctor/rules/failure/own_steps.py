@@ -98,9 +98,13 @@ def next_steps(
         return (
             f"Check how the program calls {owner}, and its release (`pip show {owner}`): the traceback shows no code of vLLM.",
         )
-    if rule_id != CODE or (raised is not None and _OTHER_INTERFACE.search(raised.statement[:600])):
-        return (_COMPARE.format(owner=owner), _REFUSED.format(owner=owner))[: 2 if rule_id == CODE else 1]
-    return (_REFUSED.format(owner=owner),)
+    compare, refused = _COMPARE.format(owner=owner), _REFUSED.format(owner=owner)
+    if rule_id != CODE:
+        return (compare,)
+    if raised is not None and _OTHER_INTERFACE.search(raised.statement[:600]):
+        return compare, refused
+    # Its own object, or one of vLLM that it can't take.
+    return (refused, compare) if raised is not None and raised.name == "AttributeError" else (refused,)
 
 
 def _of_build(context: FailureContext, raised: Raised | None) -> tuple[str, ...]:

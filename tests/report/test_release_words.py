@@ -1,0 +1,23 @@
+"""What stands beside a version that says less than it seems to."""
+
+import pytest
+
+from vllm_logdoctor.report.naming import version_words
+from vllm_logdoctor.run.identity import FROM_PATH
+from vllm_logdoctor.run.model import Evidence, Run, Value
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        (Value("0.11.0", "reported"), "vLLM 0.11.0"),
+        (
+            Value("0.1.dev1+g0123abc", "reported"),
+            "vLLM 0.1.dev1+g0123abc (a source build without a release number)",
+        ),
+        (Value("0.3.3", "derived", (Evidence("x", 1, ""),), FROM_PATH), "vLLM 0.3.3 (from a path)"),
+        (Value("0.3.3", "derived", (Evidence("x", 1, ""),), "from an installer's line"), "vLLM 0.3.3"),
+    ],
+)
+def test_a_version_says_what_it_is(version, words):
+    assert version_words(Run(version=version)) == words
