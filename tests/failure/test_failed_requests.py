@@ -217,3 +217,38 @@ def test_one_failed_request_is_no_verdict_on_all_and_asks_nobody_to_read_what_is
     assert "only 9 could be decoded" in text
     assert "No request succeeded" not in text
     assert "Read the traceback" not in text
+
+
+def _chat(exception: str, *statuses: str) -> RunView:
+    raised = [
+        "(APIServer pid=1) ERROR 03-04 10:06:00 [serving.py:218] Error in preprocessing prompt inputs",
+        "(APIServer pid=1) ERROR 03-04 10:06:00 [serving.py:218] Traceback (most recent call last):",
+        '(APIServer pid=1) ERROR 03-04 10:06:00 [serving.py:218]   File "/opt/lib/python3.12/site-packages/transformers/chat.py", line 9, in render',
+        "(APIServer pid=1) ERROR 03-04 10:06:00 [serving.py:218]     return compiled.render()",
+        f"(APIServer pid=1) ERROR 03-04 10:06:00 [serving.py:218] jinja2.exceptions.{exception}",
+    ]
+    answered = [
+        f'(APIServer pid=1) INFO:     127.0.0.1:5 - "POST /v1/chat/completions HTTP/1.1" {status}'
+        for status in statuses
+    ]
+    return analyze([*start(), *raised, *answered]).runs[0]
+
+
+@pytest.mark.parametrize("statuses", [(), ("400 Bad Request",)])
+@pytest.mark.parametrize(
+    ("exception", "title", "step"),
+    [
+        ("TemplateSyntaxError: unexpected char '$' at 7", "Chat template has a syntax error", "Correct the template"),
+        ("UndefinedError: 'dict object' has no attribute 'name'", "Chat template failed on the messages of a request", "Send the messages"),
+        ("TemplateError: Only user and assistant roles are supported!", "Chat template failed on the messages of a request", "Send the messages"),
+    ],
+)  # fmt: skip
+def test_an_error_of_the_chat_template_is_named_with_what_to_do(
+    exception: str, title: str, step: str, statuses: tuple[str, ...]
+) -> None:
+    run = _chat(exception, *statuses)
+    (found,) = [one for one in run.findings if one.id == "request-error-not-server-fault"]
+    assert found.title == title
+    assert exception.partition(": ")[2] in found.explanation
+    assert ("1 with 400" in found.explanation) is bool(statuses)
+    assert step in run.to_markdown().split("\n## ")[0]

@@ -43,6 +43,7 @@ _LOGGED = (
     "Raised in {place}.\n{answer}."
 )
 _GOES_ON = "The web server answered with status 500 and goes on"
+_COUNTED = "Client errors (HTTP 4xx): {statuses}."
 _GROUPED = "The exception behind it is not in this log"
 _NOT_STOPPED = "Nothing in the log says that the server stopped"
 _LOGGED_IN_PART = 'The server logged "{logged}".\nThe last line, which names the error, is not in the log.'
@@ -73,9 +74,13 @@ def request_findings(
     if failed is not None:
         yield named_finding(failed, context.run, "root")
         texts = [one for one in texts if one not in calls]
-    if not refused and (known := _known_refusal(texts, context, rules, facts)) is not None:
+    known = _known_refusal(texts, context, rules, facts)
+    if known is not None and not share:
         heads = [head for one in observed if (head := _head(one)) is not None]
-        yield named_finding(known, context.run, "root", [*(one.record for one in texts[1:]), *heads])
+        lines = [*(one.record for one in texts[1:]), *heads]
+        finding = named_finding(known, context.run, "root", lines)
+        counted = f" {_COUNTED.format(statuses=_statuses(refused))}" if refused else ""
+        yield replace(finding, explanation=finding.explanation + counted)
         return
     faults = [one for one in texts if _is_of_server(one)]
     if faults and refused and REFUSED in rules:
@@ -234,6 +239,10 @@ def _place(texts: Sequence[Observation]) -> str | None:
     return places.pop() or None if len(places) == 1 else None
 
 
+def _statuses(refused: Counter[int]) -> str:
+    return ", ".join(f"{count} with {status}" for status, count in sorted(refused.items()))
+
+
 def _refusals(
     context: FailureContext, rules: FailureRules, refused: Counter[int], texts: list[Observation]
 ) -> Finding:
@@ -253,7 +262,7 @@ def _refusals(
     records += [said[1]] if said is not None else []
     values = {
         "count": sum(refused.values()) or None,
-        "statuses": ", ".join(f"{count} with {status}" for status, count in sorted(refused.items())) or None,
+        "statuses": _statuses(refused) or None,
         "what": what,
         "only": what if len(words) == 1 else None,
         "several": "; ".join(shown(one) for one, _ in words.most_common(2)) if len(words) > 1 else None,
