@@ -159,3 +159,52 @@ def test_a_second_engine_in_one_process_is_named():
     )
     text = "\n".join(["INFO 05-01 10:00:00 [__init__.py:239] Automatically detected platform cuda.", *lines])
     assert root(text).title == "Second engine in the same process"
+
+
+_CMAKE = "running build_ext\nCMake Error at CMakeLists.txt:14 (project):\n{}\n-- Configuring incomplete, errors occurred!\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "cause", "first"),
+    [
+        ("/opt/tools/bin/ninja", "jit-toolchain-missing", "pip install ninja"),
+        ("/home/me/.cache/uv/builds-v0/.tmpQ1w2E3/bin/ninja", "stale-or-partial-build", "uv cache clean"),
+        ("/tmp/pip-build-env-q1w2e3/overlay/bin/ninja", "stale-or-partial-build", "`build`"),
+    ],
+)  # fmt: skip
+def test_a_build_tool_that_cmake_cannot_run_is_to_be_installed_or_forgotten(
+    said: str, cause: str, first: str
+) -> None:
+    found = root(
+        _CMAKE.format(
+            f"  Running\n\n   '{said}' '--version'\n\n  failed with:\n\n   no such file or directory\n"
+        )
+    )
+    assert found.id == cause
+    assert first in found.alternatives[0]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "  No CMAKE_CUDA_COMPILER could be found.\n",
+        "  The CMAKE_CXX_COMPILER:\n\n    /usr/bin/g++-99\n\n  is not a full path to an existing compiler tool.\n",
+    ],
+)
+def test_a_compiler_that_cmake_does_not_find_is_to_be_installed(said: str) -> None:
+    found = root(_CMAKE.format(said))
+    assert (found.id, found.title) == ("jit-toolchain-missing", "CMake does not find a compiler")
+    assert "Kernels are compiled" not in found.explanation
+
+
+@pytest.mark.parametrize(
+    ("said", "title"),
+    [
+        ("/bin/sh: 1: vllm: Permission denied", "User may not execute vllm"),
+        ("/srv/run.sh: line 9: /opt/env/bin/vllm: Permission denied", "User may not execute vllm"),
+        ("exec /usr/bin/vllm: exec format error", "Image or program is built for another CPU architecture"),
+    ],
+)
+def test_a_command_that_the_system_does_not_execute_is_the_failure(said: str, title: str) -> None:
+    found = root(f"{said}\n")
+    assert (found.id, found.title) == ("container-not-started", title)
