@@ -30,6 +30,45 @@ def test_the_length_that_fits():
     assert "9.85 GiB" in finding.explanation
 
 
+_FIXED = (
+    "INFO 05-01 10:00:30 [gpu_worker.py:492] Initial free memory 78.0 GiB, reserved {size} GiB memory for KV Cache as "
+    "specified by kv_cache_memory_bytes config and skipped memory profiling.\n"
+)
+
+
+def _after_fixed_cache(slug):
+    first, rest = examples()[slug].split("\n", 1)
+    found = root(f"{first}\n{_FIXED.format(size='9.85')}{rest}")
+    assert found.id == slug
+    return " ".join([*found.alternatives, *(f"{one.knob} {one.note}" for one in found.changes)])
+
+
+@pytest.mark.parametrize("slug", ["kv-cache-too-small-for-max-model-len", "oom-warmup", "oom-sampler-warmup"])
+def test_the_share_of_the_card_is_not_changed_where_the_size_of_the_cache_is_given(slug):
+    words = _after_fixed_cache(slug)
+    assert "ower `--gpu-memory-utilization`" not in words
+    assert "aise `--gpu-memory-utilization`" not in words
+    assert "utilization" in " ".join(root(examples()[slug]).alternatives)
+
+
+def test_a_cache_of_a_given_size_is_made_larger_by_that_setting():
+    assert "Raise `--kv-cache-memory-bytes`" in _after_fixed_cache("kv-cache-too-small-for-max-model-len")
+
+
+def test_no_setting_of_attention_is_dropped_for_a_kernel_of_a_linear_layer():
+    ends = "RuntimeError: Currently, scaled gemm is not implemented for Blackwell"
+    frames = [
+        ("apply", "return self.mm(x)"),
+        ("cutlass_scaled_mm", "torch.ops._C.cutlass_scaled_mm(out, a, b)"),
+    ]
+    block = framed(
+        "EngineCore_DP0 pid=9", ["EngineCore failed to start.", *traceback(*frames, ends=ends)], "core.py:708"
+    )
+    found = root("\n".join(block))
+    assert found.id == "kernel-backend-unsupported-on-arch"
+    assert not any("forces a backend" in one for one in found.alternatives)
+
+
 def test_the_length_that_fits_without_an_estimate_follows_from_both_sizes():
     finding = crashed(
         "ValueError: To serve at least one request with the models's max seq len (32768), (25.00 GiB KV cache is needed, "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.failure.judging import diagnosis, root
 from tests.failure.records import framed, traceback
 from tests.failure.two_ranks import text
@@ -85,3 +87,26 @@ def test_the_port_that_a_server_names_at_its_end_is_no_port_in_use() -> None:
     )
     assert said.verdict == "harmless"
     assert "shuts down" in said.meaning
+
+
+@pytest.mark.parametrize(
+    ("device", "step"), [("cuda", "Install the torch build"), ("jax", "Where a plug-in computes")]
+)
+def test_a_torch_without_code_for_a_device_is_named(device, step):
+    block = framed(
+        "EngineCore pid=9",
+        [
+            "EngineCore encountered a fatal error.",
+            *traceback(
+                ("_process_image_input", "torch.accelerator.get_memory_info()"),
+                ends=f"RuntimeError: PyTorch is not linked with support for {device} devices",
+            ),
+        ],
+        "core.py:1108",
+    )
+    found = root("\n".join(block))
+    assert (found.id, found.title) == (
+        "platform-not-detected",
+        "PyTorch is built without support for this device",
+    )
+    assert found.alternatives[0].startswith(step)

@@ -19,11 +19,15 @@ _DROPPED = lazy_pattern(
 )
 # Start once with `--enforce-eager` to see whether torch.compile generates the kernel.
 _STARTED_WITH = lazy_pattern(r"(?:Start|Run)(?: once)? with `--(?P<switch>[a-z][\w-]*)`")
+# Lower `--gpu-memory-utilization` by 0.05.      Give the cache more memory: raise `--gpu-memory-utilization` if ...
+_RESIZES_CACHE = lazy_pattern(r"(?:^|[:;] )(?:[Ll]ower|[Rr]aise) `--gpu-memory-utilization`")
+_FIXED_CACHE = "kv-cache-memory-reserved"
 # Cell In[2], line 2      <ipython-input-5-1d2c>      /usr/lib/python3/dist-packages/ipykernel_launcher.py
 _OF_NOTEBOOK = lazy_pattern(r"^Cell In\[|<ipython-input-|\bipykernel")
 _OF_SCRIPT = "__main__"
 # Leave out `--device cpu`: this build serves on its GPUs.
 _TAKES_AWAY = lazy_pattern(r"\b(?:[Ll]eave out|[Dd]rop|[Uu]nset|[Rr]emove|[Ww]ithout)\b")
+_OF_ATTENTION = lazy_pattern(r"[/_]attention|_attn|Batch(?:Prefill|Decode)With")
 # (words of a piece of advice, what a run prints that it can be for, the setting that switches the feature on)
 _FEATURES = (
     (
@@ -42,7 +46,8 @@ _FEATURES = (
     (lazy_pattern(r"Ask for tool calls without `stream`"), lazy_pattern(r"extract_tool_calls_streaming"), ""),
     (lazy_pattern(r"With data parallelism\b"), lazy_pattern(r"\bDP[1-9]|--data-parallel|data_parallel_size=(?!1\b)"), ""),
     (lazy_pattern(r"On the CPU backend\b"), lazy_pattern(r"VLLM_CPU_|device_config=cpu|[Pp]latform cpu\b|/cpu_(?:worker|executor|model_runner)"), ""),
-    (lazy_pattern(r"If attention failed|For an attention kernel"), lazy_pattern(r"[/_]attention|_attn|Batch(?:Prefill|Decode)With"), ""),
+    (lazy_pattern(r"If attention failed|For an attention kernel"), _OF_ATTENTION, ""),
+    (lazy_pattern(r"Drop the setting that forces a backend[^`]{0,80}: `(?:--attention-backend|VLLM_ATTENTION_BACKEND)`\.?$"), _OF_ATTENTION, ""),
     (lazy_pattern(r"If a layer of experts failed"), lazy_pattern(r"_moe\b|/fused_moe|(?i:moe)_|[Ee]xperts"), ""),
     (lazy_pattern(r"If a linear layer failed"), lazy_pattern(r"layers/linear|kernels/linear|scaled_mm|linear layer"), ""),
     (lazy_pattern(r"For FP8 or FP4 weights"), lazy_pattern(r"(?i)fp8|fp4"), ""),
@@ -75,6 +80,11 @@ def already_set(run: Run, change: Change) -> bool:
     return value is not None and value.provenance == "explicit" and bool(value.value == wanted)
 
 
+def fixes_cache(run: Run) -> bool:
+    """Return whether the size of the KV cache was given in bytes: then gpu_memory_utilization does not change it."""
+    return _FIXED_CACHE in run.messages
+
+
 def is_pointless(text: str, run: Run) -> bool:
     """Return whether advice in words sets what the launch has set, drops what it has not, or is for a feature not in use.
 
@@ -86,6 +96,8 @@ def is_pointless(text: str, run: Run) -> bool:
         >>> is_pointless("Set `NCCL_DEBUG=INFO`.", run)
         False
     """
+    if fixes_cache(run) and _RESIZES_CACHE.search(text):
+        return True
     dropped = _DROPPED.match(text)
     if dropped is not None and dropped["variable"]:
         return dropped["variable"] not in run.environment

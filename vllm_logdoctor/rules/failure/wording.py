@@ -14,7 +14,7 @@ from vllm_logdoctor.knowledge.flags import flag_exists
 from vllm_logdoctor.knowledge.variables import variable_known
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
-from vllm_logdoctor.rules.already_set import already_set, is_pointless, without_condition
+from vllm_logdoctor.rules.already_set import already_set, fixes_cache, is_pointless, without_condition
 from vllm_logdoctor.rules.cache_to_give import takes_too_much
 from vllm_logdoctor.rules.capacity.fp8 import in_formats_of_card, refuses_fp8
 from vllm_logdoctor.rules.failure.device_terms import device_named, in_words_of_device
@@ -37,6 +37,7 @@ MOST_EVIDENCE = 8
 _LONGEST_VALUE = 160
 _MOST_OF_CASE = 8000
 _WORD = lazy_pattern(r"[A-Za-z]{2}")
+_FIXED_SIZE = "it fixes the size of the KV cache: `--gpu-memory-utilization` does not change it"
 _WITHOUT_NCCL = frozenset({"npu", "hpu", "tpu", "xpu", "neuron", "cpu"})
 # Lower `--max-model-len` to the estimate ...      Put `HF_MODULES_CACHE` (or `HF_HOME=/data`) on storage ...
 # A line of a template that only quotes: Compiler error: {what}.
@@ -213,6 +214,9 @@ def _change(written: ChangeTemplate, run: Run, values: Mapping[str, Any]) -> Cha
     if (before is not None and before == after) or takes_too_much(f"{template.knob}={after}", run):
         return None
     note = in_words_of_device(filled(template.note, values) or "", run) or ""
+    if template.knob == "--gpu-memory-utilization" and fixes_cache(run):
+        verb = "raise" if "higher" in str(template.to) else "lower"
+        return Change(f"{verb} `--kv-cache-memory-bytes`", "action", note=_FIXED_SIZE)
     change = Change(template.knob, template.kind, before, after, template.safety, note)
     return _action(change, run) if template.kind == "action" else change
 
