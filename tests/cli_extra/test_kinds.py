@@ -129,4 +129,9 @@ def test_commands_on_a_run_refuse_a_file_that_lies_beside_logs(
 ) -> None:
     (tmp_path / "metrics.txt").write_text(METRICS)
     done = logdoctor(*command, "metrics.txt", cwd=tmp_path)
-    one_line(done, 4, "metrics.txt is prometheus-text, no log of vLLM")
+    one_line(
+        done,
+        4,
+        "metrics.txt is a copy of `/metrics`, not a log of vLLM",
+        "analyze vllm.log --with metrics.txt",
+    )

@@ -166,4 +166,14 @@ def test_a_folder_of_evidence_alone_ends_with_4(logdoctor: Run, tmp_path: Path) 
     (tmp_path / "q.txt").write_text(SAMPLES["nvidia-smi-q"])
     status, _, said = logdoctor("analyze", tmp_path)
     assert status == 4
-    assert "nvidia-smi-q" in said
+    assert "`nvidia-smi -q`" in said
+
+
+def test_two_results_in_one_file_are_two_columns(logdoctor: Run, tmp_path: Path) -> None:
+    result = SAMPLES["vllm-bench-text"]
+    (tmp_path / "bench.txt").write_text(f"{result}{'=' * 50}\n{result.replace('21.50', '43.25')}{'=' * 50}\n")
+    status, text, said = logdoctor("analyze", tmp_path / "bench.txt", "--format", "markdown")
+    assert status == 4
+    assert "`vllm bench serve`" in said
+    assert "| reading | from L2 | from L6 |" in text
+    assert "| Mean TTFT (ms) | `21.5` | `43.25` |" in text

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from vllm_logdoctor import RunView, analyze
 
 UP = [
@@ -272,13 +274,55 @@ def test_a_download_of_a_build_on_windows_asks_for_linux_and_for_variables() -> 
 
 def test_a_piece_of_pytest_names_the_check_that_failed() -> None:
     lines = [
+        "    def test_lora(files):",
         "        llm = vllm.LLM(MODEL_PATH)",
         ">           assert output[i] == expected[i]",
         "E           AssertionError: assert '' == 'SELECT count(*) FROM singer'",
     ]
     text = run_of(lines).to_markdown()
-    assert text.startswith("# EXCERPT: a check of a test failed")
-    assert "AssertionError: assert '' == 'SELECT count" in text
+    assert text.startswith("# TEST FAILED: test_lora\n")
+    assert (
+        "**`test_lora` failed at `assert output[i] == expected[i]`: `AssertionError: assert '' == 'SELECT count(*)"
+        in text
+    )
+    assert "# TEST FAILED: an assertion\n" in run_of(lines[1:]).to_markdown()
+
+
+def test_failed_tests_with_several_errors_are_counted_by_error() -> None:
+    """None of the errors is the cause of all, also where a rule knows one of them."""
+    refused = "  Value error, User-specified max_model_len (512) is greater than the derived max_model_len (max_position_embeddings=128)."
+    wrapped = "FAILED a/test_b.py::test_c[{}] - RuntimeError: Engine core initialization failed. See root cause above."
+    lines = [
+        "FAILED a/test_b.py::test_d[x y] - pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig",
+        refused,
+        wrapped.format(1),
+        wrapped.format(2),
+    ]
+    text = run_of(lines).to_markdown()
+    assert text.startswith("# TESTS FAILED: 3 tests of a/test_b.py with 2 different errors\n")
+    assert "2 with `RuntimeError: Engine core initialization failed." in text
+    assert "1 with `User-specified max_model_len (512)" in text
+    assert "pytest -s 'a/test_b.py::test_d[x y]'" in text
+
+
+def test_the_message_of_a_tests_own_wrapper_is_not_its_error() -> None:
+    line = "FAILED a/test_b.py::test_c[{}] - AssertionError: function <function test_c at 0x7f4699a1cea0> failed when called with args ()"
+    text = run_of([line.format(1), line.format(2)]).to_markdown()
+    assert text.startswith("# TESTS FAILED: 2 tests of a/test_b.py; the error is not in this log\n")
+    assert "whole output of pytest" in text
+
+
+@pytest.mark.parametrize("captured", [True, False])
+def test_captured_output_is_to_be_read_where_the_log_has_it(captured: bool) -> None:
+    lines = [
+        ">       assert close(a, b)",
+        "E       AssertionError: not close",
+        *(["------- Captured log call -------", "WARNING  attention"] if captured else []),
+        "FAILED a/test_b.py::test_c - AssertionError: not close",
+    ]
+    text = run_of(lines).to_markdown()
+    assert ("captured output" in text) is captured
+    assert "The test failed at `assert close(a, b)`" in text
 
 
 def test_a_piece_with_a_logged_error_names_it() -> None:
@@ -343,3 +387,18 @@ def test_a_trainer_that_did_not_reach_its_server_is_a_client() -> None:
         "ConnectionError: The vLLM server can't be reached at 10.0.0.5:8000 after 120.0 seconds. Make sure the server is running."
     ]
     assert "did not reach the server" in title_of(lines)
+
+
+def test_an_argument_that_the_openai_package_refuses_reached_no_server() -> None:
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/home/me/ask.py", line 12, in <module>',
+        "    answer = client.chat.completions.create(",
+        '  File "/opt/lib/python3.10/site-packages/openai/_utils/_utils.py", line 275, in wrapper',
+        "    return func(*args, **kwargs)",
+        "TypeError: Completions.create() got an unexpected keyword argument 'top_k'",
+    ]
+    text = run_of(lines).to_markdown()
+    assert text.startswith("# CLIENT FAILED")
+    assert "no request was sent" in text
+    assert "`extra_body={'top_k': VALUE}`" in text

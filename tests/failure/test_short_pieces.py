@@ -119,7 +119,11 @@ def test_the_output_of_pytest_is_a_run_of_tests(tmp_path) -> None:
     )
     (run,) = analyze(log).runs
     (found,) = [one for one in run.findings if one.role == "root"]
-    assert (run.kind, run.outcome, found.title) == ("test", "unknown", "2 tests failed")
+    assert (run.kind, run.outcome, found.title) == (
+        "test",
+        "unknown",
+        "2 tests of metrics/test_metrics.py failed",
+    )
     assert "test_tag[a]" in found.evidence[0].text
 
 

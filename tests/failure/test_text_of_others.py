@@ -124,7 +124,7 @@ def test_a_container_that_started_or_the_settings_of_a_client_are_no_log_of_vllm
 def test_tests_that_name_one_error_are_said_to_agree() -> None:
     line = "[2025-02-23T04:29:50Z] FAILED tests/models/test_{}.py::test_models[half] - AssertionError: group is already there"
     alike = root("\n".join([line.format("a"), line.format("b")]))
-    assert alike.explanation.startswith("2 tests failed. All name the same error.")
+    assert alike.explanation.startswith("2 tests failed with the same error.")
 
 
 def a_test_that_ended_with(raised: str, line: str) -> str:

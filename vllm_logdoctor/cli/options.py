@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from vllm_logdoctor.catalogue.locate import cache_directory
 from vllm_logdoctor.cli.settings import ToolSettings, find_settings, read_settings
 from vllm_logdoctor.errors import LogdoctorError, unknown_choice
+from vllm_logdoctor.evidence.kind_names import kind_words
 from vllm_logdoctor.pipeline import OBJECTIVES, Options
 from vllm_logdoctor.run.servers import NAMES
 
@@ -80,7 +81,10 @@ def why_not_judged(analysis: Analysis) -> str:
         return f"this is a log of {' and '.join(names)}; only logs of vLLM are judged"
     first = analysis.beside[0].evidence
     more = f" (and {len(analysis.beside) - 1} more files)" if len(analysis.beside) > 1 else ""
-    return f"{first.file} is {first.kind}{more}, no log of vLLM; beside a log it adds {first.adds}"
+    return (
+        f"{first.file} is {kind_words(first.kind)}{more}, not a log of vLLM; with the log it adds {first.adds}:"
+        f" logdoctor analyze vllm.log --with {first.file}"
+    )
 
 
 def run_of(analysis: Analysis, number: int | None) -> Diagnosis:

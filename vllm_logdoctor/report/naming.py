@@ -281,7 +281,7 @@ def run_title(run: Run, *, failed: bool = False) -> str:
     spread = parallelism(run)
     if spread:
         parts.append(spread)
-    parts += _covered(run)
+    parts += [] if failed and is_client(run) else _covered(run)
     end = how_it_ended(run)
     if not (failed and _says_no_more(run, end)):
         parts.append(end)
@@ -393,7 +393,7 @@ def _end(run: Run) -> str:
         failed = len(failed_tests(trail_of(run)))
         return f"{plural(failed, 'test')} failed" if failed else OUTCOMES["unknown"]
     if is_client(run) and run.outcome in ("truncated", "unknown"):
-        return "with results"
+        return f"with {plural(len(run.benchmarks), 'result')}"
     if run.kind == "offline" and run.outcome == "running":
         return OUTCOMES["unknown"]  # A program that ends prints nothing either.
     unsaid = run.outcome == "running" or (run.outcome == "truncated" and not start_seen(run))

@@ -6,7 +6,7 @@ from typing import Literal
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.effects import MOST_OF_THE_RUN
-from vllm_logdoctor.report.escape import inline, prose
+from vllm_logdoctor.report.escape import code, inline, prose
 from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.naming import (
     BROKEN,
@@ -34,6 +34,8 @@ from vllm_logdoctor.rules.limits import SERVER_LIMITS, mostly_queue
 from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.rules.model import Confidence, Finding
 from vllm_logdoctor.rules.performance.order import CLIENT
+from vllm_logdoctor.run.lifecycle import trail_of
+from vllm_logdoctor.run.other_programs import failed_check
 from vllm_logdoctor.run.servers import NAMES, VLLM
 
 Level = Literal["healthy", "limited", "failed", "cut"]
@@ -138,7 +140,8 @@ def _state_of_piece(page: Page) -> str:
             f"CUT OFF: {'no result in the log' if run.startup_complete else 'the log ends during start-up'}"
         )
     if run.kind == "test":
-        return "EXCERPT: a check of a test failed"
+        failed = failed_check(trail_of(run))
+        return f"TEST FAILED: {inline(failed.test) if failed is not None and failed.test else 'an assertion'}"
     if failed_request(page) is not None:
         return f"REQUEST ERROR: {_logged_error(page)}"
     no_statistics = page.diagnosis.bottleneck.name == "none-clear"
@@ -247,5 +250,6 @@ def _cause(root: Finding) -> str:
     said = _GLUED.split(_ADDRESS.sub("", said), maxsplit=1)[0]
     said = excerpt(_DUMP.sub("…", said) if len(said) > _TITLE else said, limit=_TITLE)
     if root.id == _UNNAMED and _WORD.search(said):
-        return inline(said.partition(". Did you mean")[0])
+        text = said.partition(". Did you mean")[0]
+        return code(text) if "\\" in inline(text) else inline(text)
     return prose(root.title)

@@ -36,7 +36,7 @@ from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.metrics import offline_batches
 from vllm_logdoctor.run.minutes import is_probe
 from vllm_logdoctor.run.model import Evidence, Progress, Run, Sample
-from vllm_logdoctor.run.other_programs import OWN_ERROR
+from vllm_logdoctor.run.other_programs import OWN_ERROR, FailedCheck, failed_check
 
 RUN_SHARE = 0.20
 """Share of the busy time from which a limit of the server is the run's."""
@@ -141,17 +141,17 @@ def _without_statistics(run: Run) -> Bottleneck:
         words = next((words for text, words in _LAST_SIGNS.items() if text in record.message[:120]), "")
         if words:
             return Bottleneck("startup-only", words, (run.evidence(record),))
+    if (failed := failed_check(trail_of(run))) is not None and run.kind == "test":
+        return _of_failed_check(run, failed)
     errors = list(filter(_is_own_error, trail_of(run)))
     if errors:
         said = errors[0]
         # A logger says what it could not do before the exception.
         logged = [one for one in errors[:2] if one.call_site == said.call_site and one.level]
-        texts = [one.message.strip().rstrip(".") for one in logged] or [
-            said.text if run.kind == "test" else said.message
-        ]
+        texts = [one.message.strip().rstrip(".") for one in logged] or [said.message]
         text = OWN_ERROR.sub("", ": ".join(texts)).strip()
-        what = "A check of a test failed" if run.kind == "test" else "The log shows no load, and this error"
-        return Bottleneck("startup-only", f"{what}: {text[:_LONGEST_ERROR]}", (run.evidence(said),))
+        words = f"The log shows no load, and this error: {text[:_LONGEST_ERROR]}"
+        return Bottleneck("startup-only", words, (run.evidence(said),))
     requests = run.seen("request-received")
     shown = "neither statistics lines nor requests"
     if requests:
@@ -159,6 +159,18 @@ def _without_statistics(run: Run) -> Bottleneck:
             f"{requests.count:,} received request{'s' if requests.count > 1 else ''} and no statistics lines"
         )
     return Bottleneck("startup-only", f"The log has {shown}")
+
+
+def _of_failed_check(run: Run, failed: FailedCheck) -> Bottleneck:
+    """Return which check of a test failed, and with which error."""
+    said = next(one for one in trail_of(run) if OWN_ERROR.match(one.text[:80]))
+    error = OWN_ERROR.sub("", said.text).strip()[:_LONGEST_ERROR].replace("`", "'")
+    test = f"`{failed.test}`" if failed.test else "A test"
+    at = (
+        "" if not failed.statement else " at `{}`".format(failed.statement[:_LONGEST_ERROR].replace("`", "'"))
+    )
+    lines = tuple(run.evidence(one) for one in dict.fromkeys((failed.record, said)))
+    return Bottleneck("startup-only", f"{test} failed{at}: `{error}`", lines)
 
 
 def _of_sleep(run: Run, event: Event) -> Bottleneck:

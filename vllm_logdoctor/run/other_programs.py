@@ -14,8 +14,12 @@ from vllm_logdoctor.parse import Record
 _ANSWERED = lazy_pattern(
     r"Error code: (?P<status>[45]\d\d)(?: - \{[\"'](?:object|error|detail|message)[\"']: |(?<=Error: Error code: \d{3})\s*$)"
 )
-UNREACHED, BROKEN_OFF = 0, 1
-"""In place of an HTTP status: the server did not answer, or its answer ended too early."""
+UNREACHED, BROKEN_OFF, NOT_SENT = 0, 1, 2
+"""In place of an HTTP status: the server did not answer, its answer ended too early, or the client's library sent nothing."""
+# TypeError: Completions.create() got an unexpected keyword argument 'skip_special_tokens'
+NOT_TAKEN = lazy_pattern(
+    r"^TypeError: (?:Async)?\w{0,20}Completions\.\w{2,12}\(\) got an unexpected keyword argument '(?P<name>\w+)'"
+)
 # aiohttp.client_exceptions.ClientPayloadError: Response payload is not completed: ...      httpx.RemoteProtocolError: peer closed connection
 # openai.APIConnectionError: Connection error.      aiohttp.client_exceptions.ClientConnectorError: Cannot connect to host 10.0.0.5:8000
 # OpenAI API error: Connection error.      HTTPConnectionPool(host='gw', port=8000): Max retries exceeded with url: /v1/models (Caused by ...)
@@ -56,7 +60,7 @@ def addresses(records: Sequence[Record]) -> list[Address]:
 
 
 def failed_requests(records: Sequence[Record]) -> tuple[int, list[Record]]:
-    """Return the status of the first answer that was an error, UNREACHED or BROKEN_OFF, and the lines of that kind.
+    """Return the status of the first answer that was an error, UNREACHED, BROKEN_OFF or NOT_SENT, and the lines of that kind.
 
     A web service that asks vLLM for its own callers is a server itself: what it was answered failed one of its requests.
     """
@@ -71,6 +75,8 @@ def failed_requests(records: Sequence[Record]) -> tuple[int, list[Record]]:
     unreached = [one for one in records if _UNREACHED.search(one.message[:400])]
     if unreached:
         return UNREACHED, unreached
+    if not_taken := [one for one in records if NOT_TAKEN.match(one.message[:400])]:
+        return NOT_SENT, not_taken
     return BROKEN_OFF, [one for one in records if _BROKE_OFF.search(one.message[:400])]
 
 
@@ -97,6 +103,12 @@ _SECTION = lazy_pattern(
     + r"(?:=+ (?:FAILURES|ERRORS|warnings summary|short test summary info|test session starts|\d+ (?:failed|passed|error)\b.*?) =+"
     r"|-+ Captured (?:stdout|stderr|log) (?:call|setup|teardown) -+|\S{1,200}\.py:\d+: \w+(?:Error|Exception|Failed)|> {3,}\S.*)\s*$"
 )
+# __________ test_parallel_sampling[True] __________          def test_lora(files):
+_TEST_HEADING = lazy_pattern(
+    _OF_CI
+    + r"(?:_{3,} (?P<test>[\w.]*test\w*(?:\[.{1,200}\])?) _{3,}|\s*(?:async )?def (?P<defined>test_\w+)\()"
+)
+_MARKED = lazy_pattern(_OF_CI + r"> {3,}(?P<code>\S.*)")
 OWN_ERROR = lazy_pattern(_OF_CI + r"E {2,}(?=\S)")
 
 
@@ -104,6 +116,40 @@ def is_of_pytest(records: Sequence[Record]) -> bool:
     """Return whether pytest printed an error among its own sections; a summary that names the tests may be missing."""
     errors = any(OWN_ERROR.match(one.text[:80]) for one in records)
     return errors and any(_SECTION.match(one.text[:600]) for one in records)
+
+
+class FailedCheck(Struct, frozen=True):
+    """Where a test failed.
+
+    Attributes:
+        test: name of the test, or "".
+        statement: the line of code, or "".
+        record: the line of code in the log, or that of the error.
+    """
+
+    test: str
+    statement: str
+    record: Record
+
+
+def failed_check(records: Sequence[Record]) -> FailedCheck | None:
+    """Return the first check of a test that failed: the assertion, else the first line of code that pytest marks; None without its error."""
+    last = next((number for number, one in enumerate(records) if OWN_ERROR.match(one.text[:80])), None)
+    if last is None:
+        return None
+    test = ""
+    marked: list[tuple[str, Record]] = []
+    for record in records[:last]:
+        if (heading := _TEST_HEADING.match(record.text[:300])) is not None:
+            named = heading["test"] or heading["defined"]
+            test, marked = (test if test.startswith(named) else named), []
+        elif (found := _MARKED.match(record.text[:300])) is not None:
+            marked.append((found["code"].rstrip(), record))
+    asserted = [one for one in marked if one[0].startswith("assert ")]
+    code, record = next(iter(asserted[-1:] or marked[:1]), ("", records[last]))
+    # raise AssertionError(      The error itself says that.
+    says_nothing = code.endswith("(") or code.startswith("raise ")
+    return FailedCheck(test, "" if says_nothing else code, record)
 
 
 def failed_tests(records: Sequence[Record]) -> dict[str, Record]:

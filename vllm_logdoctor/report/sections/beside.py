@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from vllm_logdoctor.evidence.cluster import trouble_of
+from vllm_logdoctor.evidence.kind_names import kind_words
 from vllm_logdoctor.evidence.model import Reading
 from vllm_logdoctor.report.escape import code, inline, prose
 from vllm_logdoctor.report.figures import table
@@ -12,6 +15,7 @@ from vllm_logdoctor.run.beside import Beside
 
 _MOST_READINGS = 14
 _MOST_FILES = 8
+_MOST_RESULTS = 4
 
 
 def files_beside(analysis: Analysis) -> list[str]:
@@ -19,7 +23,11 @@ def files_beside(analysis: Analysis) -> list[str]:
     if not analysis.beside:
         return []
     rows = [
-        [inline(one.evidence.file, 200) + _part(one), one.evidence.kind or "unknown", _use(one)]
+        [
+            inline(one.evidence.file, 200) + _part(one),
+            prose(kind_words(one.evidence.kind)) if one.evidence.kind else "unknown",
+            _use(one),
+        ]
         for one in analysis.beside
     ]
     lines = table(["file", "kind", "use"], rows)
@@ -54,6 +62,9 @@ def _use(one: Beside) -> str:
 
 def _readings(one: Beside) -> list[str]:
     readings = one.evidence.readings
+    results = _results(readings) if "-bench" in (one.evidence.kind or "") else []
+    if len(results) > 1:
+        return _side_by_side(results)
     rows = [
         [inline(_name(reading)), code(str(reading.value), 120), _place(reading)]
         for reading in readings[:_MOST_READINGS]
@@ -61,6 +72,30 @@ def _readings(one: Beside) -> list[str]:
     left = len(readings) - len(rows)
     more = ["", f"{left} more readings in the JSON report."] if left > 0 else []
     return [*table(["reading", "value", "line"], rows), *more]
+
+
+def _results(readings: Sequence[Reading]) -> list[dict[str, Reading]]:
+    """Return the results of a file one by one: the first reading that comes again begins the next one."""
+    results: list[dict[str, Reading]] = []
+    for reading in readings:
+        if not results or _name(reading) in results[-1]:
+            results.append({})
+        results[-1][_name(reading)] = reading
+    return results
+
+
+def _side_by_side(results: Sequence[dict[str, Reading]]) -> list[str]:
+    shown = results[:_MOST_RESULTS]
+    names = list(dict.fromkeys(name for one in shown for name in one))
+    header = ["reading", *(f"from {_place(next(iter(one.values())))}" for one in shown)]
+    rows = [
+        [inline(name), *(code(str(one[name].value), 60) if name in one else "" for one in shown)]
+        for name in names[:_MOST_READINGS]
+    ]
+    left = len(names) - len(rows)
+    more = [f"{plural(left, 'more reading')} of each"] if left > 0 else []
+    more += [plural(len(results) - len(shown), "more result")] if len(results) > len(shown) else []
+    return [*table(header, rows), *(["", f"{' and '.join(more)} in the JSON report."] if more else [])]
 
 
 def _name(reading: Reading) -> str:

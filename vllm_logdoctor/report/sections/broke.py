@@ -111,7 +111,13 @@ def _followed(page: Page) -> list[str]:
     lines = [f"The same error from other processes:{page.cited(same)}.", ""] if same else []
     lines += [f"Follow-up errors, not the cause:{page.cited(others)}.", ""] if others else []
     last = next((one for one in reversed(page.run.tail) if _WORD.search(one.message)), None)
-    if root is None or root.id != NOT_IN_LOG or last is None or not page.run.last_of_file:
+    if (
+        root is None
+        or root.id != NOT_IN_LOG
+        or page.run.kind == "test"
+        or last is None
+        or not page.run.last_of_file
+    ):
         return lines
     if any(one.line >= last.line for finding in page.failures for one in finding.evidence):
         return lines

@@ -17,7 +17,7 @@ from vllm_logdoctor.rules.failure.nonfatal import (
     limit_findings,
     transfer_findings,
 )
-from vllm_logdoctor.rules.failure.own_steps import OF_A_TEST
+from vllm_logdoctor.rules.failure.pytest_output import has_several_errors, steps_of_test
 from vllm_logdoctor.rules.failure.requests import REFUSED, request_findings
 from vllm_logdoctor.rules.failure.root import Verdict, verdict_of
 from vllm_logdoctor.rules.failure.signatures import FailureRules, expression, failure_rules
@@ -62,6 +62,8 @@ def failures_of(run: Run) -> tuple[Outcome, tuple[Finding, ...]]:
         verdict = (
             None  # What the server answered, or that it did not, says more than where the client raised it.
         )
+    if run.kind == "test" and has_several_errors(context.trail):
+        verdict = None
     found = (
         _broken(context, rules, verdict) if verdict is not None else list(end_findings(context, rules, facts))
     )
@@ -75,7 +77,7 @@ def failures_of(run: Run) -> tuple[Outcome, tuple[Finding, ...]]:
     )
     outcome = _settled_outcome(context, findings)
     if run.kind == "test":
-        findings = tuple(_in_a_test(one) if one.role == "root" else one for one in findings)
+        findings = tuple(_in_a_test(one, context) if one.role == "root" else one for one in findings)
     return outcome, tuple(
         replace(one, verify=check_of_failure(one.verify, run, outcome)) if one.role == "root" else one
         for one in findings
@@ -99,12 +101,12 @@ def shows_error(run: Run) -> bool:
     return any(finding.role == "root" and finding.kind == "failure" for finding in failures_of(run)[1])
 
 
-def _in_a_test(root: Finding) -> Finding:
+def _in_a_test(root: Finding, context: FailureContext) -> Finding:
     """Return a failure without steps that set flags: a test starts its engines itself, and with several models."""
     ways = tuple(way for way in root.alternatives if "--" not in way)
     changes = tuple(one for one in root.changes if one.kind != "flag")
     if (ways, changes) != (root.alternatives, root.changes):
-        ways = (OF_A_TEST[0], *ways)
+        ways = (steps_of_test(context.trail)[0], *ways)
     avoid = root.avoid if "--" not in root.avoid else ""
     return replace(root, changes=changes, alternatives=ways, avoid=avoid)
 

@@ -9,13 +9,21 @@ from msgspec.structs import replace
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.failure.build_errors import INSTALL_BUILT
 from vllm_logdoctor.rules.failure.context import FailureContext
-from vllm_logdoctor.rules.failure.own_steps import OF_A_TEST, WHOLE_OUTPUT
+from vllm_logdoctor.rules.failure.own_steps import WHOLE_OUTPUT
+from vllm_logdoctor.rules.failure.pytest_output import findings_of_tests
 from vllm_logdoctor.rules.failure.rule_ids import NOT_IN_LOG, UNKNOWN
 from vllm_logdoctor.rules.failure.signatures import FailureRules
 from vllm_logdoctor.rules.failure.wording import finding_of, shown
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.builds import failed_step, stated_error
-from vllm_logdoctor.run.other_programs import BROKEN_OFF, UNREACHED, addresses, failed_requests, failed_tests
+from vllm_logdoctor.run.other_programs import (
+    BROKEN_OFF,
+    NOT_SENT,
+    NOT_TAKEN,
+    UNREACHED,
+    addresses,
+    failed_requests,
+)
 from vllm_logdoctor.run.tracelines import cleaned
 
 OTHERS = frozenset({"build", "client", "container", "test"})
@@ -33,6 +41,7 @@ _ANSWERS = {
     "broken off": (
         "Read the log of the server, or of a proxy before it, at that time: it failed or was stopped while it answered.",
     ),
+    "not sent": ("Give parameters that only vLLM has in `extra_body`: `extra_body={{'{name}': VALUE}}`.",),
     "unset": (
         "Start the server with the settings that its answer names: {flags}.",
         "Without them, leave out of the request what needs them.",
@@ -42,12 +51,17 @@ _ANSWERS = {
         "Compare host, port and proxy variables of the client with those of the server.",
     ),
 }
+_HAPPENED = {
+    UNREACHED: "The client's request did not get to the server: no connection was made.",
+    NOT_SENT: "The openai package refused the call; no request was sent to a server.",
+    BROKEN_OFF: "The server, or a proxy before it, closed the connection before its answer was complete.",
+}
+_REFUSED = "The server refused the client's request."
+_FAILED = "The server failed at the client's request; its own log has the error."
 _NO_URL = (
     "Write the address as a URL with its scheme: `http://HOST:PORT/v1`.",
     "See that the server answers there: `curl http://HOST:PORT/health`.",
 )
-# function <function test_load at 0x7fc6998f1800> failed      ("a", 12)
-_VARIABLE = lazy_pattern(r"<function \w+ at |0x[0-9a-f]+|\d+|'[^']*'")
 # "auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set
 _FLAG = lazy_pattern(r"(?<![\w-])--[a-z][a-z0-9-]{2,60}(?![\w-])")
 
@@ -59,7 +73,7 @@ def findings_of_others(context: FailureContext, rules: FailureRules) -> Iterator
     elif context.run.kind == "client":
         yield from _failed_client(context, rules)
     elif context.run.kind != "container":
-        yield from _failed_tests(context, rules)
+        yield from findings_of_tests(context, rules)
 
 
 def _failed_build(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
@@ -80,30 +94,6 @@ def _failed_build(context: FailureContext, rules: FailureRules) -> Iterator[Find
     yield replace(finding, title=title, changes=(), alternatives=ways, verify="")
 
 
-def _failed_tests(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
-    """Yield which tests failed, in the words of their summary."""
-    failed = failed_tests(context.trail)
-    if not failed or UNKNOWN not in rules:
-        return
-    values = {"exception": shown(next(iter(failed)))}
-    records = list(failed.values())[:3]
-    finding = finding_of(
-        rules.rule(UNKNOWN), context.run, role="root", confidence="high", records=records, values=values
-    )
-    title = "A test failed" if len(failed) == 1 else f"{len(failed):,} tests failed"
-    errors = {_VARIABLE.sub("", line.partition(" - ")[2]) for line in failed}
-    kinds = {one.partition(":")[0] for one in errors}
-    alike = (
-        "All name the same error." if len(errors) == 1
-        else f"All raise {next(iter(kinds))}." if len(kinds) == 1
-        else f"They name {len(errors):,} different errors."
-    )  # fmt: skip
-    words = f"{title}."
-    if len(failed) > 1:
-        words += f" {alike} The first: {shown(next(iter(failed)))}."
-    yield replace(finding, title=title, explanation=words, changes=(), alternatives=OF_A_TEST, verify="")
-
-
 def _failed_client(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
     """Yield what a server answered the program that wrote the log, or that it did not answer."""
     status, lines = failed_requests(context.trail)
@@ -112,18 +102,24 @@ def _failed_client(context: FailureContext, rules: FailureRules) -> Iterator[Fin
     titles = {
         UNREACHED: "The client did not reach the server",
         BROKEN_OFF: "The server's response ended early",
+        NOT_SENT: "The openai package refused an argument of the call",
     }
     title = titles.get(status, f"The server answered with status {status}")
     address = None if status else next(iter(addresses(context.trail)), None)
-    words = f"This is the log of a client. It says: {shown(lines[0].message.strip())}"
+    happened = _HAPPENED.get(status, _REFUSED if status < 500 else _FAILED)
+    words = f"{happened} The client reports: {shown(lines[0].message.strip())}"
+    refused = NOT_TAKEN.match(lines[0].message[:400])
+    name = refused["name"] if refused is not None else ""
     flags = list(dict.fromkeys(_FLAG.findall(lines[0].message[:2000])))
     answer = (
         "unreached" if status == UNREACHED
+        else "not sent" if status == NOT_SENT
         else "broken off" if status == BROKEN_OFF
         else "failed" if status >= 500
         else "unset" if flags else "refused"
     )  # fmt: skip
-    ways = tuple(way.format(flags=" and ".join(f"`{flag}`" for flag in flags)) for way in _ANSWERS[answer])
+    named = " and ".join(f"`{flag}`" for flag in flags)
+    ways = tuple(way.format(flags=named, name=name) for way in _ANSWERS[answer])
     if address is not None and address.is_url:
         words += f" The address that it was given is `{address.text}`."
     elif address is not None:

@@ -15,10 +15,6 @@ WHOLE_OUTPUT = (
     INSTALL_BUILT,
 )
 _CLIENTS = frozenset({"openai", "httpx", "requests", "aiohttp", "urllib3"})
-OF_A_TEST = (
-    "Read the section of the failed test: its captured output, where there is any, holds what the engine logged.",
-    "Run one failed test alone, with its output: `pytest -s` and the name that the summary gives.",
-)
 _PROGRAM = ("Correct the program at the place that the traceback names: what vLLM had to do was done.",)
 _OWN_CODE = ("Correct the program at {at}: the traceback contains no vLLM code.",)
 STATED = ("Do what the message says: {stated}.",)

@@ -16,12 +16,12 @@ from vllm_logdoctor.rules.failure.cut_off import of_another_process, without_exc
 from vllm_logdoctor.rules.failure.matching import RuleMatch, broke_by_itself
 from vllm_logdoctor.rules.failure.own_steps import (
     CALL,
-    OF_A_TEST,
     STATED,
     framework_of,
     next_steps,
     stated_remedy,
 )
+from vllm_logdoctor.rules.failure.pytest_output import failed_at, steps_of_test
 from vllm_logdoctor.rules.failure.rule_ids import CODE, UNKNOWN
 from vllm_logdoctor.rules.failure.signatures import FailureRules
 from vllm_logdoctor.rules.failure.support import is_of_wrong_type
@@ -119,6 +119,7 @@ def unnamed_match(
         "", rank="symptom", priority=8 if place.is_code else 0, confidence=_confidence(raised, place),
         title="" if in_test and place.owner == PROGRAM else _title(raised, place),
         remedy=_remedy(raised, context, place, stated, in_test),
+        explain="{raised}." if in_test and words["raised"] else "",
     )  # fmt: skip
     values = values_of(rule_id, {name: text for name, text in words.items() if text}, facts, context.run)
     return RuleMatch(rules.rule(rule_id), signature, observation, observation.record, values)
@@ -161,6 +162,8 @@ def _words(
         if at and raised is not None
         else ""
     )
+    if in_test and owner in (PROGRAM, None):
+        raised_words = failed_at(context.trail) or raised_words
     return {
         "exception": observation.text.split("\n")[0][:300],
         "raised": raised_words,
@@ -180,7 +183,7 @@ def _remedy(
 ) -> tuple[str, ...]:
     """Return the steps: those of a test, of the message itself, or those that fit the owner of the code."""
     if in_test:
-        return OF_A_TEST
+        return steps_of_test(context.trail)
     if stated:
         return STATED
     if raised is not None and _is_wrong_call(raised):

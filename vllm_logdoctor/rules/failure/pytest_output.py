@@ -1,0 +1,122 @@
+"""Which tests failed and with which errors, by the summary of pytest; and what to read next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from msgspec.structs import replace
+
+from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.parse import Record
+from vllm_logdoctor.rules.context import plural
+from vllm_logdoctor.rules.failure.context import FailureContext
+from vllm_logdoctor.rules.failure.rule_ids import NOT_IN_LOG, UNKNOWN
+from vllm_logdoctor.rules.failure.signatures import FailureRules
+from vllm_logdoctor.rules.failure.wording import finding_of, shown
+from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.run.other_programs import OWN_ERROR, failed_check, failed_tests
+
+_KINDS = 3
+_ERROR = 70
+# function <function test_load at 0x7fc6998f1800> failed      ("a", 12)
+_VARIABLE = lazy_pattern(r"<function \w+ at |0x[0-9a-f]+|\d+|'[^']*'")
+# pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig
+_MODULES = lazy_pattern(r"^(?:\w+\.)+(?=\w+:)")
+_PYDANTIC = "  Value error, "
+# AssertionError: function <function test_load at 0x7f> failed when called with args ()      RuntimeError: Server exited unexpectedly.
+_OF_WRAPPER = lazy_pattern(
+    r"function <function \w+ at .{1,20}> failed when called with|Server exited unexpectedly"
+    r"|Engine core initialization failed|Engine process failed to start"
+)
+_CAPTURED = lazy_pattern(r"-+ Captured (?:stdout|stderr|log) \w+ -+")
+_NAME = lazy_pattern(r"(?:FAILED|ERROR) (?P<name>[^'`]+?)(?: - |\s*$)")
+_ADDRESS = lazy_pattern(r" at 0x[0-9a-f]{6,16}\b")
+
+
+def has_several_errors(records: Sequence[Record]) -> bool:
+    """Return whether a summary names failed tests with different errors: none of them is the cause of all."""
+    return len(_errors(records)) > 1
+
+
+def steps_of_test(records: Sequence[Record]) -> tuple[str, ...]:
+    """Return what to read of failed tests: captured output that the log has, or the output that it lacks."""
+    failed = failed_tests(records)
+    name = next((found["name"] for line in failed if (found := _NAME.match(line))), "")
+    one = "one failed test" if len(failed) > 1 else "the test"
+    named = f" '{name}'" if name else ""
+    alone = f"Run {one} alone, with its output: `pytest -s{named}`."
+    if any(_CAPTURED.search(one.message[:200]) for one in records):
+        return ("Read the captured output of the failed test: it holds what the engine logged.", alone)
+    if any(OWN_ERROR.match(one.text[:80]) for one in records):
+        return (alone,)
+    return (
+        "Read the sections of the failed tests in the whole output of pytest: this log lacks them.",
+        alone,
+    )
+
+
+def failed_at(records: Sequence[Record]) -> str:
+    """Return the line of code at which pytest says that a test failed; "" where it marks none."""
+    failed = failed_check(records)
+    return (
+        f"The test failed at `{shown(failed.statement)}`" if failed is not None and failed.statement else ""
+    )
+
+
+def findings_of_tests(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
+    """Yield which tests failed, in the words of their summary."""
+    failed, errors = failed_tests(context.trail), _errors(context.trail)
+    wrapped = all(map(_OF_WRAPPER.search, errors))
+    rule_id = NOT_IN_LOG if wrapped or len(errors) > 1 else UNKNOWN
+    if not failed or rule_id not in rules:
+        return
+    finding = finding_of(
+        rules.rule(rule_id), context.run, role="root", confidence="high",
+        records=[failed[tests[0]] for tests in errors.values()][:_KINDS], values={"exception": shown(next(iter(failed)))},
+    )  # fmt: skip
+    files = {line.split("::", 1)[0].split(" ", 1)[1] for line in failed}
+    tests = plural(len(failed), "test") + (f" of {next(iter(files))}" if len(files) == 1 else "")
+    if len(errors) > 1:
+        title = f"{tests} with {len(errors):,} different errors"
+        words = f"{tests} failed: {_listed(errors)}."
+    elif wrapped:
+        title = f"{tests}; the error is not in this log"
+        words = f"{tests} failed. The message is of the code that starts the process of a test: why it ended is not in this log."
+    else:
+        title = f"{tests} failed" if len(failed) > 1 else "A test failed"
+        words = (
+            f"{tests} failed with the same error."
+            if len(failed) > 1
+            else f"{failed_at(context.trail) or title}."
+        )
+    steps = steps_of_test(context.trail)
+    yield replace(finding, title=title, explanation=words, changes=(), alternatives=steps, verify="")
+
+
+def _errors(records: Sequence[Record]) -> dict[str, list[str]]:
+    """Return the errors of failed tests as first stated, each with the tests; values do not make another error."""
+    stated: dict[str, str] = {}
+    found: dict[str, list[str]] = {}
+    after = {id(one): following for one, following in pairwise(records)}
+    for line, record in failed_tests(records).items():
+        error = _MODULES.sub("", line.partition(" - ")[2])
+        following = after.get(id(record))
+        if "ValidationError" in error and following is not None and following.message.startswith(_PYDANTIC):
+            error = following.message.removeprefix(_PYDANTIC)
+        first = stated.setdefault(_VARIABLE.sub("", error)[:_ERROR], error)
+        found.setdefault(first, []).append(line)
+    return found
+
+
+def _listed(errors: dict[str, list[str]]) -> str:
+    """Return the most frequent errors with the number of their tests."""
+    ranked = sorted(errors.items(), key=lambda item: -len(item[1]))
+    shown_kinds = [f"{len(tests):,} with `{_cut(error)}`" for error, tests in ranked[:_KINDS]]
+    left = sum(len(tests) for _, tests in ranked[_KINDS:])
+    return ", ".join([*shown_kinds, *([f"{left:,} with other errors"] if left else [])])
+
+
+def _cut(error: str) -> str:
+    text = _ADDRESS.sub("", error).replace("`", "'")
+    return text if len(text) <= _ERROR else f"{text[:_ERROR].rstrip()} ..."
