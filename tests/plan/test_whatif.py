@@ -144,3 +144,33 @@ def last_with_cache(log: Path) -> Run:
             analyser.feed(chunk)
     runs = analyser.runs()
     return next((found for found in reversed(runs) if found.measure("kv_cache_tokens")), runs[-1])
+
+
+def test_no_larger_share_is_offered_of_memory_that_the_host_uses_too_or_that_a_modified_vllm_divides() -> (
+    None
+):
+    def shares(one: Run) -> list[float]:
+        return [row.after for row in what_if_table(one) if row.knob == "gpu_memory_utilization"]
+
+    ours = {"kv_cache_tokens": 519_920, "available_kv_cache_gib": 65.25, "model_weights_gib": 17.2}
+    settings = {"gpu_memory_utilization": 0.85, "max_model_len": 262_144, "dtype": "bfloat16"}
+    assert shares(run())[-1] == 0.95
+    # 119.6 GiB are a GB10's, whose memory is the host's.
+    assert shares(a_run(set={**settings, "gpu_memory_utilization": 0.8}, measured=ours)) == []
+    assert shares(a_run(set=settings, measured=ours)) == [0.8]
+
+
+def test_no_fp8_cache_is_offered_where_the_launch_pins_flash_attention_2_for_the_draft_model() -> None:
+    settings = {"max_model_len": 262_144, "dtype": "bfloat16"}
+    pinned = {
+        "method": "dflash",
+        "model": "/d",
+        "num_speculative_tokens": 4,
+        "attention_backend": "flash_attn",
+    }
+    two = ("Using FlashAttention version 2",)
+    one = a_run(set=settings, measured={"kv_cache_tokens": 519_920}, messages=two)
+    assert "kv_cache_dtype" in {row.knob for row in what_if_table(one)}
+    # The engine's own print of the draft model's settings names no backend, the arguments do.
+    one.arguments = {"speculative_config": pinned}
+    assert "kv_cache_dtype" not in {row.knob for row in what_if_table(one)}

@@ -9,8 +9,10 @@ from vllm_logdoctor.knowledge.flags import flag_for_field
 from vllm_logdoctor.knowledge.versions import release_number
 from vllm_logdoctor.plan.model import WhatIf
 from vllm_logdoctor.plan.whatif import what_if
+from vllm_logdoctor.rules.capacity.card import may_share_memory
 from vllm_logdoctor.rules.capacity.fp8 import pins_attention_without_fp8, refuses_fp8
 from vllm_logdoctor.rules.capacity.memory import Memory, memory_of
+from vllm_logdoctor.rules.release_terms import options_of_fork
 from vllm_logdoctor.run.model import Run
 
 _UTILIZATIONS = (0.80, 0.85, 0.90, 0.92, 0.95)
@@ -33,7 +35,9 @@ def _proposals(run: Run, memory: Memory) -> Iterator[tuple[str, Any, Any]]:
     now = memory.utilization
     if now is not None and not memory.fixed:
         yield from (
-            ("gpu_memory_utilization", now, value) for value in _UTILIZATIONS if abs(value - now) > 0.001
+            ("gpu_memory_utilization", now, value)
+            for value in _UTILIZATIONS
+            if abs(value - now) > 0.001 and (value < now or _has_memory_left(run))
         )
     dtype = str(run.in_effect("kv_cache_dtype") or "auto")
     if dtype.startswith("fp8"):
@@ -49,6 +53,11 @@ def _proposals(run: Run, memory: Memory) -> Iterator[tuple[str, Any, Any]]:
         yield from (("tensor_parallel_size", ranks, value) for value in (ranks // 2, ranks * 2) if value)
     if not run.setting("quantization") and run.platform is not None and _may_take_fp8(run):
         yield "quantization", None, "fp8"
+
+
+def _has_memory_left(run: Run) -> bool:
+    """Return whether more of the device's memory may be had: not where the host uses it too, nor where a modified vLLM divides it."""
+    return not may_share_memory(run) and not options_of_fork(run)
 
 
 def _may_take_fp8(run: Run) -> bool:

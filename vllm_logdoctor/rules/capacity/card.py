@@ -84,6 +84,21 @@ def _card_of_memory(run: Run) -> Card | None:
     return None
 
 
+def may_share_memory(run: Run) -> bool:
+    """Return whether the memory of the device may be the host's memory too, by its card or by its size."""
+    card = device_of(run)
+    if card is not None:
+        return card.unified_memory
+    total = device_total(run)
+    return total is not None and any(
+        run.platform == platform
+        and low <= total.gib <= high
+        and (known := card_for(name)) is not None
+        and known.unified_memory
+        for platform, low, high, name in _BY_MEMORY
+    )
+
+
 def compile_targets(run: Run) -> set[float]:
     """Return the compute capabilities that kernels were compiled for at this start: that of its card, if it is one."""
     seen = run.seen("kernel-compile-target")

@@ -70,7 +70,9 @@ def pins_attention_without_fp8(run: Run) -> bool:
     """Return whether the launch asks for FlashAttention, for the model or a drafter, and it is version 2: that has no fp8 cache."""
     pinned = (
         run.setting("attention_backend"),
+        # The engine's own print of the speculative configuration leaves the backend out.
         run.setting("speculative_config"),
+        run.arguments.get("speculative_config"),
         *(one.value for name, one in run.environment.items() if name == "VLLM_ATTENTION_BACKEND"),
     )
     version = run.seen("flash-attention-version")
