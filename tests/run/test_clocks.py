@@ -139,3 +139,8 @@ def test_torchs_own_stamp_ends_a_run_and_one_of_another_run_does_not() -> None:
     )
     assert length([*start(), torch.format("10:00:52")]) == 52
     assert length([*start(), torch.format("19:00:52")]) == 30
+
+
+def test_the_stamp_of_cann_ends_a_run_whose_loggers_print_no_year() -> None:
+    cann = "(APIServer pid=1) [ERROR] 2026-03-04-10:00:{} (PID:1, Device:-1, RankID:-1) ERR99999 UNKNOWN application exception"
+    assert length([*start(), cann.format("41"), cann.format("44")]) == 44

@@ -118,6 +118,20 @@ def flags_of(version: VersionLike) -> dict[str, Flag]:
     }
 
 
+def whole_flag(given: str) -> str:
+    """Return the flag that a command line abbreviates, as argparse reads it; what is none of a release stays as it is.
+
+    Example:
+        >>> whole_flag("--max-num-seq"), whole_flag("--max-model-len"), whole_flag("--tensor"), whole_flag("--of-a-plugin")
+        ('--max-num-seqs', '--max-model-len', '--tensor-parallel-size', '--of-a-plugin')
+        >>> whole_flag("--max-num")
+        '--max-num'
+    """
+    known = read_table("flags")
+    longer = [name for name in known if name.startswith(given)]
+    return longer[0] if given not in known and len(longer) == 1 else given
+
+
 def flag_history(flag: str) -> tuple[FlagEra, ...]:
     """The flag through the known releases, oldest first; empty when no known release has it.
 

@@ -15,7 +15,7 @@ from vllm_logdoctor.knowledge.versions import release_number
 from vllm_logdoctor.parse import Record, mask
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.builds import is_build
-from vllm_logdoctor.run.clock import stamp_of_torch
+from vllm_logdoctor.run.clock import stamp_of_library
 from vllm_logdoctor.run.configuration import effective_configuration
 from vllm_logdoctor.run.identity import (
     engine_generation,
@@ -120,7 +120,7 @@ def _note_end(builder: RunBuilder, tail: Sequence[Record]) -> None:
         beyond = last is not None and record.file == last.file and record.line > last.line
         if beyond and record.level and record.time is not None:
             builder.now = builder.clock.at_time(record.time, record.year_known)
-        elif beyond and (stamp := stamp_of_torch(record)) is not None:
+        elif beyond and (stamp := stamp_of_library(record)) is not None:
             builder.now = builder.clock.follow(*stamp) or builder.now
 
 

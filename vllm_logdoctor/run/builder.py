@@ -11,7 +11,7 @@ from vllm_logdoctor.engines.readers import reader_of
 from vllm_logdoctor.events import Event, FastLine, LinePrefix
 from vllm_logdoctor.parse import NO_PROCESS, Process, Record
 from vllm_logdoctor.run.benchmarks import BenchmarkReader
-from vllm_logdoctor.run.clock import Clock, stamp_of_torch
+from vllm_logdoctor.run.clock import Clock, stamp_of_library
 from vllm_logdoctor.run.configuration import ConfigSources
 from vllm_logdoctor.run.continuation_lines import Continuations
 from vllm_logdoctor.run.environment import Environment, may_tell
@@ -285,7 +285,7 @@ class RunBuilder:
         """Note when and where a record was written; return it and its event, with the year where that is known."""
         if record.time is not None:
             self.now = self.clock.at_time(record.time, record.year_known)
-        elif (stamp := stamp_of_torch(record)) is not None:
+        elif (stamp := stamp_of_library(record)) is not None:
             self.now = self.clock.follow(*stamp) or self.now
         if record.outer_time is not None:
             self.outer_clock.at_time(record.outer_time, record.year_known)

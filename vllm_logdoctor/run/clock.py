@@ -22,15 +22,21 @@ _LEAST_FALLS = 5
 _FALLS_PER_RISE = 10
 
 
+# [ERROR] 2026-08-05-07:47:31 (PID:560410, Device:-1, RankID:-1) ERR99999 UNKNOWN application exception
+_OF_CANN = lazy_pattern(r"\s*\[[A-Z]+\] (?P<date>20\d\d-\d\d-\d\d)-(?P<time>\d\d:\d\d:\d\d) \(PID:")
 # [rank0]:[W107 13:38:18.602010047 ProcessGroupNCCL.cpp:1250] Warning: ...       Month 1, day 07.
 _OF_TORCH = lazy_pattern(
     r"(?:\[rank\d+\]:)?\[[IWEF](?P<month>1?\d)(?P<day>\d\d) (?P<time>\d\d:\d\d:\d\d)\.\d+ [\w./]+:\d+\]"
 )
 
 
-def stamp_of_torch(record: Record) -> tuple[float, bool] | None:
-    """Return when torch's C++ logger, which has the clock of vLLM's, wrote a line; None for lines of others."""
-    if record.level or record.call_site is not None:
+def stamp_of_library(record: Record) -> tuple[float, bool] | None:
+    """Return when the logger of torch's C++ code or of CANN, which have the clock of vLLM's, wrote a line; None for lines of others."""
+    if record.call_site is not None:
+        return None
+    if cann := _OF_CANN.match(record.message):
+        return seconds_of(f"{cann['date']} {cann['time']}")
+    if record.level:
         return None
     stamp = _OF_TORCH.match(record.text)
     return seconds_of(f"{stamp['month']:0>2}-{stamp['day']} {stamp['time']}") if stamp else None
@@ -84,10 +90,12 @@ class Clock(Struct):
             setattr(self, name, None if time is None else time + seconds)
 
     def follow(self, printed: float, year_known: bool) -> float | None:
-        """Return a time that torch printed on the run's scale, None where it is far from the loggers': of another run in the file."""
-        near = printed if year_known or self.last is None else with_year_of(printed, self.last)
-        away = self.last is not None and abs(near - self.last) > _JUMP
-        return None if away else self.at_time(printed, year_known)
+        """Return a time that a library printed on the run's scale, None where it is far from the loggers': of another run in the file."""
+        if self.last is not None:
+            near = printed if year_known == self.year_known else with_year_of(printed, self.last)
+            if abs(near - self.last) > _JUMP:
+                return None
+        return self.at_time(printed, year_known)
 
     def at_time(self, printed: float, year_known: bool) -> float:
         """Return a printed time on the run's scale."""

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from vllm_logdoctor.knowledge.flags import flag_spans
+from vllm_logdoctor.knowledge.flags import flag_spans, whole_flag
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.model import Evidence
@@ -196,7 +196,7 @@ def _field(word: str) -> str | None:
         return _SHORT[word]
     head = word.partition("=")[0]
     if head.startswith("--") and len(head) > 3 and head[2].isalpha():
-        return head[2:].replace("-", "_")
+        return whole_flag(head.replace("_", "-"))[2:].replace("-", "_")
     return None
 
 

@@ -71,7 +71,10 @@ def configuration_summary(page: Page) -> list[str]:
     chosen = [item for item in set_here if item[0] not in idle]
     rows = [_row(page, *item) for item in sorted(chosen, key=_by_provenance)]
     lines = table(["setting", "value", "set by", "evidence"], rows) if rows else []
-    groups: tuple[tuple[Provenance, str], ...] = (("reported", "in effect"), ("default", "by default"))
+    groups: tuple[tuple[Provenance, str], ...] = (
+        ("reported", "in effect"),
+        ("default", "not printed, the default of this release"),
+    )
     said = [words for provenance, name in groups if (words := _others(page, provenance, name))]
     if said:
         words = f"{'also ' if rows else ''}{'; '.join(said)}"
