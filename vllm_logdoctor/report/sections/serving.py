@@ -130,7 +130,7 @@ def _missing(run: Run) -> list[str]:
     if len(places) > MOST_HOLES:
         places = [f"for {duration(load.missing_seconds)} in {len(holes)} places"]
     return [
-        f"No statistics lines {', '.join(places)}, although requests ran: this time counts neither as load nor as idle.",
+        f"No statistics lines {', '.join(places)}, with requests running on both sides: this time is not counted.",
         "",
     ]
 

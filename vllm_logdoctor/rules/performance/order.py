@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from vllm_logdoctor.rules.bottleneck import LEAST_LOAD, RUN_SHARE
+from vllm_logdoctor.rules.bottleneck import RUN_SHARE
 from vllm_logdoctor.rules.context import RuleContext
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.rules.rule import Rule
@@ -33,7 +33,7 @@ CLIENT = "client-concurrency-bound"
 WASTED_STEPS = frozenset({"spec-decode-not-profitable"})
 
 # What an objective multiplies the worth of its rules by; a start is seldom, so that its findings come behind those of
-# serving wherever the log has enough lines to judge the load.
+# serving wherever the log shows requests.
 OBJECTIVES = {
     "throughput": 1.5,
     "latency": 2.0,
@@ -59,7 +59,7 @@ def worth(case: RuleContext, rule: Rule, found: Finding) -> float:
         value += LIMIT if rule.removes == case.bottleneck.name else 0.0
     if rule.voids_figures:
         value += LIMIT + 1.0
-    if "startup" in rule.objectives and case.load.lines >= LEAST_LOAD:
+    if "startup" in rule.objectives and case.load.lines:
         value *= SELDOM
     if rule.worth is not None:
         value = rule.worth(case, value)

@@ -161,7 +161,7 @@ def slow_startup_torch_compile(case: RuleContext) -> Advice | None:
     inductor = sum(
         phase.seconds or 0.0
         for phase in run.phases
-        if phase.name == "inductor" and phase.process == _first_process(run.phases, "inductor")
+        if phase.name == "inductor" and _rank(phase) == _first_process(run.phases, "inductor")
     )
     seconds = seconds or inductor
     whole_start = run.measure("init_engine_seconds")
@@ -171,7 +171,9 @@ def slow_startup_torch_compile(case: RuleContext) -> Advice | None:
         # With the cache switched off there is nothing to keep: the rule on the switch says what to do.
         return None
     cold = case.event("graph-compiled") is not None
-    text = f"torch.compile took {seconds:,.0f} s" + (
+    start = next((phase.seconds for phase in run.phases if phase.name == "startup"), None)
+    of_start = f" of {start:,.0f} s from launch to ready" if start and run.startup_complete else ""
+    text = f"torch.compile took {seconds:,.0f} s{of_start}" + (
         " with a cold cache: a second start with the same model, settings and cache folder loads the result."
         if cold
         else "; the log does not show whether its cache was used."
@@ -340,7 +342,12 @@ def clock_seconds(text: str) -> float | None:
 
 
 def _first_process(phases: list[Phase], name: str) -> str:
-    return next((phase.process for phase in phases if phase.name == name), "")
+    return next((_rank(phase) for phase in phases if phase.name == name), "")
+
+
+def _rank(phase: Phase) -> str:
+    """Return the process of a phase, without the note that it was the slowest, or worked on the draft model."""
+    return phase.process.partition(" (")[0]
 
 
 def _loading_effect(case: RuleContext, seconds: float, gib: float | None) -> Effect | None:
