@@ -337,3 +337,12 @@ def test_compilation_begins_with_its_own_first_line_where_debugging_prints_it() 
     first = next(phase for phase in run.phases if phase.name == "dynamo")
     without = next(phase for phase in only_run(DRAFTED).phases if phase.name == "dynamo")
     assert first.start - without.start == pytest.approx(0.6)
+
+
+def test_a_start_fails_with_the_first_process_that_says_so() -> None:
+    lines = [
+        *start()[:3],
+        "(Worker_TP1 pid=7) ERROR 03-04 10:00:40 [multiproc_executor.py:901] WorkerProc failed to start.",
+        "(EngineCore_DP0 pid=2) ERROR 03-04 10:00:47 [core.py:1330] EngineCore failed to start.",
+    ]
+    assert spans(only_run("\n".join(lines)))["startup"] == 40

@@ -323,7 +323,8 @@ def _shows_beginning(builder: RunBuilder) -> bool:
 def _startup(run: Run, builder: RunBuilder, timed: Sequence[Phase], ready: _Moment | None) -> list[Phase]:
     """Fill the start-up up to readiness, else to the failure or last line; a log that begins behind it shows none."""
     worked = max((phase.end for phase in timed if phase.end is not None), default=-math.inf)
-    reached = ready or _moment(builder, "engine-failed-to-start", *_STOPPING, after=worked - _ROUNDED)
+    failed = ("workerproc-failed-start", "engine-failed-to-start")
+    reached = ready or _moment(builder, *failed, *_STOPPING, after=worked - _ROUNDED)
     end = reached.time if reached else run.ended
     if run.started is None or end is None or end < run.started or not _shows_beginning(builder):
         return []

@@ -109,6 +109,10 @@ def _until_failure(page: Page, shown: Sequence[Phase], total: float) -> list[str
         return []
     several = len({phase.process for phase in known}) > 1
     rows = [_row(page, phase, None, several, depth) for phase, depth in nested(known)]
+    # What no phase explains has a place of its own where it is one gap: in the last one the start failed.
+    last = max((phase.end or 0.0 for phase in known), default=0.0)
+    behind = [phase for phase in shown if phase.name == "unexplained" and (phase.start or 0.0) >= last > 0]
+    rows += [["after that", *row[1:]] for row in (_row(page, phase, None, several, 0) for phase in behind)]
     rows.append(["**until the failure**", *([""] if several else []), "", f"**{duration(total)}**", "", ""])
     header = ["phase", *(["process"] if several else []), "from", "time", "evidence"]
     return [*table(header, [[*row[:-2], row[-1]] for row in rows]), ""]
