@@ -496,7 +496,9 @@ def test_a_hole_in_the_log_is_no_idle_time(prompt: float, running: int, hole: bo
     )
     after = [statistics(second, 0, 0, 0.0) for second in (300, 310, 320)]
     text = report([*START, *before, behind, *after])
-    assert ("No statistics lines from 10:01:50 to 10:04:40, with requests running on both sides" in text) is hole
+    assert (
+        "No statistics lines from 10:01:50 to 10:04:40, with requests running on both sides" in text
+    ) is hole
 
 
 def test_fewer_lines_than_a_minute_do_not_show_who_set_the_pace() -> None:
