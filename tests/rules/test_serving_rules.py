@@ -60,6 +60,15 @@ def test_a_cap_is_said_to_hold_for_its_share_of_the_busy_time() -> None:
     )
 
 
+def test_slots_that_are_taken_are_counted_in_lines_however_long_the_load_is() -> None:
+    """An interval at whose end the queue is gone is the cap's, and its line shows no slot that is taken."""
+    ended = {"generation": 4000.0, "prompt": 9.0}
+    calm = (30, {"running": 1, "generation": 90.0})
+    run = a_run(set={"max_num_seqs": 64}, samples=load(calm, (3, QUEUE), (1, ended), calm))
+    said = advice(run)["scheduler-limit-not-memory"].explanation
+    assert said.startswith("In 3 of 63 statistics lines with requests")
+
+
 def test_the_gain_of_more_slots_is_bounded_by_the_queue_that_was_seen() -> None:
     run = a_run(set={"max_num_seqs": 64}, samples=load((5, {**QUEUE, "waiting": 8})))
     effect = advice(run)["scheduler-limit-not-memory"].effect

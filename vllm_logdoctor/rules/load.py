@@ -122,6 +122,10 @@ class Load(Struct, frozen=True):
         """Return how much of the load some of its spans are: in statistics lines where these are few or some are missing, else in time."""
         if self.counts_time:
             return extent_in_time(seconds, self.busy_seconds, " of load")
+        return self.extent_in_lines(spans)
+
+    def extent_in_lines(self, spans: Iterable[Span]) -> str:
+        """Return how many of the statistics lines with requests show what some spans do: an interval is longer than its moment."""
         part = self.lines_of(spans)
         some = "all" if part == self.lines else f"{part:,} of"
         numbers = {(1, 1): "the only", (2, 2): "both"}

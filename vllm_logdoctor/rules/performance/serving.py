@@ -274,7 +274,7 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
     usage = max(span.sample.kv_usage or 0.0 for span in held)
     target = max_num_seqs_wanted(max_num_seqs, queue, usage, step_tokens_of(case.run))
     text = (
-        f"{case.extent('max-num-seqs-limited').capitalize()} "
+        f"{case.load.extent_in_lines(held).capitalize()} "
         + (
             _slots_taken(min(span.sample.running or 0 for span in held), max_num_seqs, engines)
             if known
@@ -296,7 +296,7 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
         severity="medium" if case.is_brief("max-num-seqs-limited") else None,
         changes=_max_num_seqs_change(case, max_num_seqs, target),
         effect=_max_num_seqs_effect(case, max_num_seqs, target, queue) if target is not None else None,
-        alternatives=("a second replica, where the speed of a single stream must not fall",),
+        alternatives=("a second replica instead, if each stream must stay as fast as it is",),
         verify=f"`Running: N reqs` goes above {max_num_seqs:,} and `Waiting` falls at the same load.",
     )
 
