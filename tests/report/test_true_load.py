@@ -562,3 +562,12 @@ def test_no_benchmark_of_random_text_for_a_load_of_images() -> None:
 def test_a_line_with_tokens_and_no_running_request_is_not_one_with_requests() -> None:
     line = statistics(120, 0, 0, 0.0)
     assert "No request waited in the only statistics line with tokens" in report([*START, line, ANSWER])
+
+
+def test_a_run_whose_transfers_fail_again_and_again_is_not_called_healthy() -> None:
+    failed = "(EngineCore_DP0 pid=9) ERROR 05-01 10:01:{}0 [nixl_connector.py:1830] NIXL transfer failure: xfer_state=ERR | Context: {{'req_id': 'cmpl-{}'}}"
+    load = [statistics(60 + 10 * n, 2, 0, 1.0) for n in range(8)]
+    once, often = (report([*START, *load, *[failed.format(n, n) for n in range(count)]]) for count in (1, 4))
+    assert once.startswith("# HEALTHY")
+    assert "KV transfers failed" in once
+    assert often.startswith("# TO CHECK: KV transfers failed")

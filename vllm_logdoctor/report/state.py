@@ -27,6 +27,7 @@ from vllm_logdoctor.rules.bottleneck import (
     outputs_are_empty,
 )
 from vllm_logdoctor.rules.capacity.defaults import slots_in_a_line
+from vllm_logdoctor.rules.failure.nonfatal import TRANSFER
 from vllm_logdoctor.rules.failure.requests import REFUSED
 from vllm_logdoctor.rules.failure.rule_ids import NOT_IN_LOG, UNKNOWN
 from vllm_logdoctor.rules.failure.silent_end import STOPPED
@@ -50,6 +51,8 @@ _SEVERE = ("critical", "high")
 _WORD = lazy_pattern(r"[A-Za-z]{3}")
 _UNNAMED = "unclassified-failure"
 _ABOUT_THE_CACHE = "kv-cache-preemption"
+_AGAIN = 3
+"""Lines of a finding from which what it is about was no single event."""
 _STALLED = "engine-makes-no-progress"
 _NO_RUN = "the log shows neither a complete start nor a load"
 # FAILED tests/test_a.py::test_b[x-1] - ValueError: text      /src/csrc/attention.cpp:281:40: error: use of undeclared identifier
@@ -80,7 +83,7 @@ def state_level(page: Page) -> Level:
     limit = page.diagnosis.bottleneck.name
     queued = limit == "none-clear" and any(sample.waiting for sample in run.samples)
     limited = limit in LIMITING or queued or severe_findings(page) or no_request_succeeded(run)
-    return "limited" if limited else "healthy"
+    return "limited" if limited or transfers_failed(page) else "healthy"
 
 
 def failed_request(page: Page) -> Finding | None:
@@ -150,6 +153,9 @@ def _state_of_piece(page: Page) -> str:
 
 def _state_of_limited(page: Page) -> str:
     """Return what limits a run, or that its requests fail."""
+    held = page.diagnosis.bottleneck.name in LIMITING or severe_findings(page)
+    if transfers_failed(page) and not held and not no_request_succeeded(page.run):
+        return "TO CHECK: KV transfers failed"
     if not no_request_succeeded(page.run) or failing_requests(page):
         return f"LIMITED: {_limit(page)}"
     if page.diagnosis.bottleneck.reason == ONE_FAILED:
@@ -215,6 +221,12 @@ def _limit(page: Page) -> str:
     )
     held = "requests wait, the cause is not in the log"
     return prose(next(named, held if limit == "none-clear" and page.run.samples else "by its configuration"))
+
+
+def transfers_failed(page: Page) -> bool:
+    """Return whether transfers of KV blocks failed again and again in a run that went on."""
+    found = (one for one in (*page.advice, *page.diagnosis.hidden) if one.id == TRANSFER)
+    return any(one.kind == "configuration" and len(one.evidence) >= _AGAIN for one in found)
 
 
 def severe_findings(page: Page) -> list[Finding]:
