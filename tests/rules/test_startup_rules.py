@@ -259,3 +259,13 @@ def test_the_cache_of_a_single_job_is_not_asked_to_be_kept(folder: str, words: s
         measured={"torch_compile_seconds": 210.0},
     )
     assert words in advice(run)["slow-startup-torch-compile"].changes[0].knob
+
+
+def test_of_two_parts_of_a_start_the_longer_one_comes_first() -> None:
+    def first(download: float, load: float) -> str:
+        whole = 60.0 + download + load
+        phases = (("startup", whole), ("download", download), ("read-weights", load), ("load-weights", load + download))
+        return next(iter(advice(a_run(measured={"model_weights_gib": 10.0}, phases=phases))))
+
+    assert first(80.0, 400.0) == "slow-weight-loading-storage"
+    assert first(400.0, 80.0) == "slow-startup-model-download"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
@@ -395,10 +395,38 @@ def _fewer_sizes(case: RuleContext) -> tuple[Change, ...]:
     return _smaller_capture(case) if case.objective == "startup" else ()
 
 
+def _longer_first(seconds: Callable[[RuleContext], float | None]) -> Callable[[RuleContext, float], float]:
+    """Return a worth that grows with the share of the start that a part of it takes: up to twice."""
+
+    def worth(case: RuleContext, usual: float) -> float:
+        whole = next((phase.seconds for phase in case.run.phases if phase.name == "startup"), None)
+        return usual * (1 + min(1.0, (seconds(case) or 0.0) / whole)) if whole else usual
+
+    return worth
+
+
+def _of_start(
+    rule: str, check: Callable[[RuleContext], Advice | None], seconds: Callable[[RuleContext], float | None]
+) -> Rule:
+    return Rule(rule, check, objectives=("startup",), worth=_longer_first(seconds))
+
+
 RULES = (
-    Rule("slow-startup-model-download", slow_startup_model_download, objectives=("startup",)),
-    Rule("slow-weight-loading-storage", slow_weight_loading_storage, objectives=("startup",)),
-    Rule("slow-startup-torch-compile", slow_startup_torch_compile, objectives=("startup",)),
-    Rule("slow-startup-graphs-and-dynamo", slow_startup_graphs_and_dynamo, objectives=("startup",)),
-    Rule("slow-startup-encoder-profiling", slow_startup_encoder_profiling, objectives=("startup",)),
+    _of_start(
+        "slow-startup-model-download", slow_startup_model_download, lambda case: longest(case, "download")
+    ),
+    _of_start("slow-weight-loading-storage", slow_weight_loading_storage, load_seconds),
+    _of_start(
+        "slow-startup-torch-compile", slow_startup_torch_compile, lambda case: compile_seconds(case.run)
+    ),
+    _of_start(
+        "slow-startup-graphs-and-dynamo",
+        slow_startup_graphs_and_dynamo,
+        lambda case: longest(case, "graph-capture"),
+    ),
+    _of_start(
+        "slow-startup-encoder-profiling",
+        slow_startup_encoder_profiling,
+        lambda case: longest(case, "encoder-profiling"),
+    ),
 )
