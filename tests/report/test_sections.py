@@ -185,6 +185,17 @@ class TestTimeline:
         rows = [line.split("|")[1].strip() for line in lines if line.startswith("| ")]
         assert rows.index("· memory profiling") > rows.index("profiling, KV cache, warm-up")
 
+    def test_the_time_between_two_lines_is_a_whole_number_of_seconds(self):
+        run = changed().run
+        proof = (Evidence("vllm.log", 1, "a"), Evidence("vllm.log", 2, "b"))
+        known = [phase for phase in run.phases if phase.name != "inductor"]
+        images = Phase("encoder-profiling", "", START + 64.5, START + 72.7, 8.2, proof, "engine-init")
+        short = Phase("profiling", "", START + 73, START + 73.4, 0.4, proof, "engine-init")
+        text = report_of(changed(run=replace(run, phases=[*known, images, short])))
+        rows = [line for line in text.splitlines() if "profiling |" in line]
+        assert any("multimodal profiling" in row and "| about 8 s |" in row for row in rows)
+        assert any("rest of memory profiling" in row and "| under 1 s |" in row for row in rows)
+
     def test_a_period_says_how_its_limits_are_mixed(self):
         busy = [3, 3, 0, 3, 3, 3, *[0] * 30]
         lines = [

@@ -264,7 +264,12 @@ def test_the_cache_of_a_single_job_is_not_asked_to_be_kept(folder: str, words: s
 def test_of_two_parts_of_a_start_the_longer_one_comes_first() -> None:
     def first(download: float, load: float) -> str:
         whole = 60.0 + download + load
-        phases = (("startup", whole), ("download", download), ("read-weights", load), ("load-weights", load + download))
+        phases = (
+            ("startup", whole),
+            ("download", download),
+            ("read-weights", load),
+            ("load-weights", load + download),
+        )
         return next(iter(advice(a_run(measured={"model_weights_gib": 10.0}, phases=phases))))
 
     assert first(80.0, 400.0) == "slow-weight-loading-storage"

@@ -178,13 +178,14 @@ def _row(page: Page, phase: Phase, total: float | None, several: bool, depth: in
         *([inline(phase.process, 60)] if several else []),
         _began(page, phase),
     ]
-    seconds = phase.seconds if phase.seconds is None or not computed else float(round(phase.seconds))
-    return [
-        *cells,
-        f"{'about ' if computed else ''}{duration(seconds)}",
-        of_start,
-        page.cite(phase.evidence, 2),
-    ]
+    return [*cells, _length(phase.seconds, computed), of_start, page.cite(phase.evidence, 2)]
+
+
+def _length(seconds: float | None, computed: bool) -> str:
+    """Return the length of a phase in words; times of lines are whole seconds, so that 0 of them are less than one."""
+    if seconds is None or not (computed or seconds == 0):
+        return duration(seconds)
+    return "under 1 s" if seconds < 1 else f"about {duration(float(round(seconds)))}"
 
 
 def _began(page: Page, phase: Phase) -> str:
