@@ -152,3 +152,92 @@ def test_operators_of_a_library_that_was_not_found_name_the_library() -> None:
 
 def test_the_example_of_a_full_card_names_its_share() -> None:
     assert "0.03" in root(examples()["oom-runtime-headroom"]).alternatives[0]
+
+
+def test_the_model_that_takes_no_adapters_is_named() -> None:
+    found = root(_raised("ValueError: Model OurForCausalLM does not support LoRA, but LoRA is enabled.", "/opt/vllm/model_executor/model_loader/loader.py:_initialize"))  # fmt: skip
+    assert "OurForCausalLM" in found.explanation
+    assert "another setting" not in found.explanation
+
+
+def test_a_library_is_not_alone_to_blame_where_cuda_reports_late() -> None:
+    files = (
+        "/opt/vllm/worker/worker.py:execute_model",
+        "/opt/lib/python3/site-packages/xformers/ops/fmha/cutlass.py:apply",
+    )
+    error = "RuntimeError: CUDA error: no kernel image is available for execution on the device"
+    late = root(_raised(error + "\nCUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.", *files))  # fmt: skip
+    own = root(_raised(error, *files))
+    assert "vLLM or torch" in late.explanation
+    assert "compute_cap" in late.alternatives[0]
+    assert "vLLM or torch" not in own.explanation
+
+
+def test_an_extension_that_is_missing_names_its_folder() -> None:
+    error = "OSError: /home/u/.cache/torch_extensions/py312_cu128/ours/ours.so: cannot open shared object file: No such file or directory"
+    found = root(_raised(error, "/opt/lib/python3/site-packages/torch/utils/cpp_extension.py:_import_module_from_library"))  # fmt: skip
+    assert "`/home/u/.cache/torch_extensions/py312_cu128/ours`" in found.alternatives[0]
+    assert "race" not in found.title
+
+
+def test_a_library_that_refuses_an_argument_is_not_compared_by_release() -> None:
+    library = "/opt/lib/python3/site-packages/xformers/ops/fmha.py:apply"
+    caller = "/opt/vllm/model_executor/layers/attention.py:multi_query"
+    refused = root(
+        _raised("RuntimeError: bias is not aligned", "/opt/vllm/engine/llm_engine.py:step", caller, library)
+    )
+    other = root(_raised("TypeError: apply() got an unexpected keyword argument 'bias'", "/opt/vllm/engine/llm_engine.py:step", caller, library))  # fmt: skip
+    assert "pip show xformers" not in " ".join(refused.alternatives)
+    assert "pip show xformers" in " ".join(other.alternatives)
+
+
+def test_a_step_is_left_where_the_release_is_not_known() -> None:
+    found = root(_raised("AssertionError", "/opt/vllm/model_executor/models/some_model.py:__init__"))
+    assert found.alternatives
+
+
+BUILD = [
+    "Building wheels for collected packages: vllm",
+    "{printed}",
+    "Traceback (most recent call last):",
+    '  File "/usr/lib/python3.12/subprocess.py", line 413, in check_call',
+    "    raise CalledProcessError(retcode, cmd)",
+    "subprocess.CalledProcessError: Command '['cmake', '/src/vllm', '-G', 'Ninja']' returned non-zero exit status 1.",
+    "  ERROR: Failed building wheel for vllm",
+]
+
+
+def test_a_build_tool_whose_output_is_missing_is_said_to_have_failed() -> None:
+    silent = root("\n".join(BUILD).format(printed="running bdist_wheel"))
+    shown = root("\n".join(BUILD).format(printed="CMake Error at CMakeLists.txt:14 (find_package): nothing"))
+    assert "not in this log" in silent.title
+    assert "not in this log" not in shown.title
+
+
+@pytest.mark.parametrize(
+    ("path", "variable"),
+    [
+        ("/home/u/.cache/vllm/torch_compile_cache/a/b", "`VLLM_CACHE_ROOT`"),
+        ("/data/hub/models--a--b/blobs/c", "`HF_HOME`"),
+    ],
+)
+def test_a_full_disk_names_the_variable_of_what_was_written(path: str, variable: str) -> None:
+    steps = " ".join(
+        root(
+            _raised(f"OSError: [Errno 28] No space left on device: '{path}'", "/opt/vllm/utils.py:write")
+        ).alternatives
+    )
+    assert f"{variable}." in steps
+    assert "TRITON_CACHE_DIR" not in steps
+
+
+def test_a_wrapper_without_its_cause_asks_for_the_lines_above() -> None:
+    error = "RuntimeError: Failed to apply OurProcessor on data={'text': 'x'} with kwargs={}"
+    found = root(_raised(error, "/opt/vllm/inputs/registry.py:call_hf_processor"))
+    assert "not in this log" in found.title
+    assert "above this line" in found.alternatives[0]
+
+
+def test_a_neuron_sequence_needs_a_block_of_full_length() -> None:
+    text = _raised("AssertionError", "/opt/vllm/worker/neuron_model_runner.py:_prepare_prompt").replace("    step()", "    assert len(block_table) == 1")  # fmt: skip
+    assert "`--block-size`" in root(text).alternatives[0]

@@ -36,6 +36,7 @@ _INSTALL = (
     "Install {package} with its headers and CMake files, or name its place by `CMAKE_PREFIX_PATH`, and build again.",
     INSTALL_BUILT,
 )
+_EXPLAINED = "The first error of a compiler or build tool: {exception}."
 _REFUSED = ("Fix the first error of the compiler: later ones often follow from it.",)
 
 
@@ -53,7 +54,7 @@ def build_failure(
     """Return what a compiler, a linker or CMake refused, as the finding of an observation that follows from it."""
     values = {"exception": error_text(context.trail, compiler)[:300]}
     signature = Signature(
-        "", rank="symptom", priority=8, confidence="medium", title="Compiler or build tool failed",
+        "", rank="symptom", priority=8, confidence="medium", title="Compiler or build tool failed", explain=_EXPLAINED,
         remedy=(
             *(
                 _OUT_OF_MEMORY if _KILLED.search(compiler.message)

@@ -37,7 +37,7 @@ _ANSWERS = {
         "Correct the request: the server's answer says what it did not take (length, name of the model, a field).",
         "Where prompts are really that long, the server needs a larger `--max-model-len`.",
     ),
-    "failed": ("Read the log of the server at that time: a status of 5xx is an error of its own.",),
+    "failed": ("Read the log of the server at that time: with a status of 5xx the server itself failed.",),
     "broken off": (
         "Read the log of the server, or of a proxy before it, at that time: it failed or was stopped while it answered.",
     ),

@@ -35,7 +35,7 @@ _LONGEST_WAY = 150
 _OF_COMPILER = lazy_pattern(
     r"CMake Error|\berror: (?!subprocess|metadata|command|legacy)|FAILED: |error generated|fatal error"
 )
-_OF_SCRIPT = "Install the package as a wheel (`pip install --only-binary :all: PACKAGE`): a release that has one for this Python and PyTorch."
+_OF_SCRIPT = "Install the package as a wheel (`pip install --only-binary :all: {package}`): a release that has one for this Python and PyTorch."
 _COMPARE = "Compare the installed release of {owner} (`pip show {owner}`) with the one that this vLLM release requires."
 _REFUSED = "Try another release of vLLM, a newer one first: its code handed over what {owner} refused."
 # A name or an argument that a library does not have: the two are not of the same time.
@@ -47,6 +47,8 @@ _OTHER_INTERFACE = lazy_pattern(
 _FRAMEWORK = lazy_pattern(
     r"(?:^|/)(?P<name>\w[\w-]*)/third_party/vllm/|/(?P<known>verl|trl|llamafactory|openrlhf|lm_eval|swift|fastchat|areal|slime)/"
 )
+# ERROR: Failed building wheel for xformers
+_BUILT = lazy_pattern(r"Failed building (?:wheel|editable) for (?P<package>[\w.-]{2,80})")
 _OUTPUT_MISSING = "Keep the whole output of the build (`pip install -v ... > build.log 2>&1`): its first error is the cause, and is not in this log."
 
 
@@ -105,7 +107,9 @@ def next_steps(
 
 def _of_build(context: FailureContext, raised: Raised | None) -> tuple[str, ...]:
     if raised is None or raised.name not in TOOL_FAILED:
-        return (_OF_SCRIPT,)
+        found = (_BUILT.search(one.message) for one in context.trail)
+        built = next((one["package"] for one in found if one is not None), "PACKAGE")
+        return (_OF_SCRIPT.format(package=built),)
     if not any(_OF_COMPILER.search(one.message) for one in context.trail):
         return (_OUTPUT_MISSING,)
     return (

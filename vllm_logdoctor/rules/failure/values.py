@@ -382,6 +382,24 @@ def _path_of_model(values: Mapping[str, Any]) -> Values:
     return {"in_model": "yes" if model and path.startswith(f"{model}/") else "no"}
 
 
+_CACHES = (
+    (lazy_pattern(r"torch_compile_cache|/\.cache/vllm\b|torch_aot_compile"), "`VLLM_CACHE_ROOT`"),
+    (lazy_pattern(r"huggingface|/hub/"), "`HF_HOME`"),
+    (lazy_pattern(r"torchinductor"), "`TORCHINDUCTOR_CACHE_DIR`"),
+    (lazy_pattern(r"\.triton\b"), "`TRITON_CACHE_DIR`"),
+    (lazy_pattern(r"^/tmp/"), "`TMPDIR`"),
+)
+_ALL_CACHES = (
+    "`HF_HOME` (downloads), `VLLM_CACHE_ROOT`, `TORCHINDUCTOR_CACHE_DIR`, `TRITON_CACHE_DIR` and `TMPDIR`"
+)
+
+
+def _variables_of_path(values: Mapping[str, Any]) -> Values:
+    """Return the variable that moves the cache which a path belongs to; all of them for another path."""
+    path = str(values.get("path") or "")
+    return {"variables": next((name for known, name in _CACHES if known.search(path)), _ALL_CACHES)}
+
+
 def _placeholder_gap(values: Mapping[str, Any]) -> Values:
     """Return how many placeholders are without an embedding, or how many embeddings without a placeholder."""
     gap = (_real(values.get("embeddings")) or 0) - (_real(values.get("places")) or 0)
@@ -408,6 +426,7 @@ _COMPUTED: dict[str, Callable[[Mapping[str, Any]], Values]] = {
     "port-in-use": _next_port,
     "mm-item-larger-than-batch-budget": _item_budget,
     "engine-code-bug": _drafting,
+    "disk-full-or-quota": _variables_of_path,
     "settings-refused": _flag_of_setting,
     "driver-too-old": _offered_cuda,
     "ray-not-enough-gpus": _lacking_resources,

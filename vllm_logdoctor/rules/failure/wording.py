@@ -273,9 +273,12 @@ def _method_at_work(run: Run) -> str | None:
 def other_ways(alternatives: Sequence[str], changes: Sequence[Change], run: Run) -> Iterable[str]:
     """Yield the alternatives that this version and card can take and that do more than repeat a change."""
     changed = {change.knob for change in changes}
+    newer = [way for way in alternatives if way.startswith(_NEWER)]
+    if release_of(run) is None and newer:  # Newer than which?
+        alternatives = [way for way in alternatives if way not in newer]
+        if not alternatives and not changes:
+            alternatives = [newer[0].replace(_NEWER, "Try the newest release", 1)]
     for written in alternatives:
-        if written.startswith(_NEWER) and release_of(run) is None:
-            continue  # Newer than which?
         text = without_condition(in_words_of_release(written, run), run)
         needs_fp8 = "--kv-cache-dtype fp8" in text or "FP8_MARLIN" in text
         if (needs_fp8 and refuses_fp8(run)) or is_pointless(text, run) or takes_too_much(text, run):
