@@ -303,8 +303,8 @@ def test_an_error_in_a_library_that_vllm_calls_asks_for_its_release_not_for_othe
         '  File "/opt/lib/python3.12/site-packages/vllm/v1/engine/core.py", line 65, in __init__',
         "    self.table = oracle.Table.of(",
         '  File "/opt/lib/python3.12/site-packages/oracle/table.py", line 107, in of',
-        "    return rows.width",
-        "AttributeError: 'Rows' object has no attribute 'width'",
+        "    return cls(rows, width=1)",
+        "TypeError: __init__() got an unexpected keyword argument 'width'",
     ]
     text = vllm_logdoctor.analyze([head + line for line in lines]).to_markdown()
     assert "Compare the installed release of oracle" in text
