@@ -7,23 +7,24 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.assistants.answering import ARGUMENTS, LOG
 from tests.commands import logdoctor
 from tests.parse.planted_secrets import BY_NAME, BY_PLACE, BY_SHAPE, token
-
-pytest.importorskip("mcp", reason="the extra mcp is not installed")
-
-from mcp import Client, StdioServerParameters
-
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.mcp_server.roots import Roots
 from vllm_logdoctor.mcp_server.tools import MOST_CHARACTERS, Tools, page
 
+if TYPE_CHECKING:
+    from mcp import Client
+
+# The SDK takes a second to import: only the processes that run these tests need it.
+pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="the extra mcp is not installed")
 FIXTURES = Path("fixtures").resolve()
 STARVED = "vllm-0.11.2-kv-starved.log"
 Ask = Callable[..., Awaitable[Any]]
@@ -31,6 +32,8 @@ Ask = Callable[..., Awaitable[Any]]
 
 def with_client(root: Path, use: Callable[[Client, Ask], Awaitable[Any]]) -> Any:
     """Start the server on a root, connect the SDK's client, and use it."""
+    from mcp import Client, StdioServerParameters
+
     command = StdioServerParameters(
         command=sys.executable,
         args=["-m", "vllm_logdoctor", "mcp", "--root", str(root)],

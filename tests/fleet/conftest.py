@@ -16,10 +16,8 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 STARVED = FIXTURES / "vllm-0.11.2-kv-starved.log"
 
 
-@pytest.fixture
-def logs(tmp_path: Path) -> Path:
-    """Nine logs of eight jobs: healthy, cut, empty, of another tool, of two files."""
-    folder = tmp_path / "logs"
+def _written(folder: Path) -> Path:
+    """Write nine logs of eight jobs: healthy, cut, empty, of another tool, of two files."""
     folder.mkdir()
     shutil.copy(STARVED, folder / "slurm-101.out")
     shutil.copy(STARVED, folder / "vllm.o202")
@@ -36,8 +34,26 @@ def logs(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def fleet(tmp_path: Path, logs: Path) -> Fleet:
-    """A store of these logs."""
-    opened = Fleet(tmp_path / "store")
-    opened.add([logs], jobs=1)
+def logs(tmp_path: Path) -> Path:
+    """The logs, for a test that changes them or reads them again."""
+    return _written(tmp_path / "logs")
+
+
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of these logs, which is only copied."""
+    folder = tmp_path_factory.mktemp("fleet")
+    Fleet(folder / "store").add([_written(folder / "logs")], jobs=1)
+    return folder / "store"
+
+
+@pytest.fixture
+def fleet(request: pytest.FixtureRequest, tmp_path: Path, filled: Path) -> Fleet:
+    """A store of the test's own logs where it has them, else of equal ones."""
+    place = tmp_path / "store"
+    if "logs" not in request.fixturenames:
+        shutil.copytree(filled, place)
+        return Fleet(place)
+    opened = Fleet(place)
+    opened.add([request.getfixturevalue("logs")], jobs=1)
     return opened

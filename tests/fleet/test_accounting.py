@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fleet.conftest import STARVED
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.fleet.accounting import read_accounting
 from vllm_logdoctor.fleet.facts import jobs_of
@@ -55,7 +56,7 @@ def test_hours_and_cards_are_those_of_accounting(
 
 
 def test_a_job_with_logs_in_two_places_counts_its_hours_once(fleet: Fleet, tmp_path: Path) -> None:
-    log = (tmp_path / "logs" / "slurm-101.out").read_text()
+    log = STARVED.read_text()
     for place in ("slurm-8123405.out", "8123405/node1.log", "8123406/node1.log"):
         file = tmp_path / "more" / place
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -21,11 +21,6 @@ from vllm_logdoctor.source import Input, read_chunks
 from vllm_logdoctor.source.chunks import InputSize
 from vllm_logdoctor.source.prefetch import prefetched
 
-_CHOICE = random.Random(3)
-TEXT = b"".join(
-    b"INFO 03-04 10:11:12 [core.py:93] %032x\n" % _CHOICE.getrandbits(128) for _ in range(120_000)
-)
-"""Several blocks long, and so uneven that it stays large when packed."""
 PACKERS = [
     gzip.compress,
     bz2.compress,
@@ -35,9 +30,18 @@ PACKERS = [
 
 
 @cache
+def text() -> bytes:
+    """Return a text of ten blocks, more than are read ahead, so uneven that it stays large when packed."""
+    choice = random.Random(3)
+    return b"".join(
+        b"INFO 03-04 10:11:12 [core.py:93] %032x\n" % choice.getrandbits(128) for _ in range(80_000)
+    )
+
+
+@cache
 def packed(pack: Callable[[bytes], bytes]) -> bytes:
     """Return the text packed; some take a second for it."""
-    return pack(TEXT)
+    return pack(text())
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +60,7 @@ def text_of(source: Input) -> tuple[bytes, InputSize]:
 def test_a_large_packed_file_is_read_whole(pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
     path = tmp_path / "vllm.log.packed"
     path.write_bytes(packed(pack))
-    assert text_of(Input("vllm.log.packed", path))[0] == TEXT
+    assert text_of(Input("vllm.log.packed", path))[0] == text()
 
 
 @pytest.mark.parametrize("pack", PACKERS)
@@ -86,7 +90,7 @@ def test_reading_may_stop_at_any_place(tmp_path: Path) -> None:
     chunks = read_chunks(Input("vllm.log.gz", path), 0, InputSize())
     assert next(chunks).data.startswith(b"INFO")
     with Input("vllm.log.gz", path).open() as stream:
-        assert stream.read(5) == TEXT[:5]
+        assert stream.read(5) == text()[:5]
     chunks.close()  # type: ignore[attr-defined]
 
 
