@@ -11,6 +11,7 @@ from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.capacity.card import device_name, job_card
 from vllm_logdoctor.rules.release_terms import options_of_fork
 from vllm_logdoctor.run.identity import is_inferred, release_words
+from vllm_logdoctor.run.model import Run
 
 Row = list[str]
 
@@ -48,7 +49,7 @@ def machine(page: Page) -> list[str]:
 
 def _model(page: Page) -> Iterator[Row]:
     run = page.run
-    if run.model is not None:
+    if run.model is not None and not _is_configured(run):
         yield ["model", code(str(run.model.value)), page.cite(run.model.evidence, 2)]
     yield from _logged(page, _OF_MODEL)
     measured = run.measured.get("model_weights_gib")
@@ -58,6 +59,12 @@ def _model(page: Page) -> Iterator[Row]:
             f"{number(run.measure('model_weights_gib'))} GiB",
             page.cite(measured.evidence[:1]),
         ]
+
+
+def _is_configured(run: Run) -> bool:
+    """Return whether the table of the configuration names the model with its lines."""
+    given = run.config.get("model")
+    return given is not None and given.provenance in ("explicit", "adjusted")
 
 
 def _hardware(page: Page) -> Iterator[Row]:

@@ -161,9 +161,9 @@ def _row(name: str, points: list[Point], pick: Pick, top: float | None, whole: b
 
 
 def _extra(run: Run, figures: Serving) -> Iterator[str]:
-    if figures.prefix_hit is not None and (
-        figures.prefix_hit or run.setting("enable_prefix_caching") is not False
-    ):
+    # Of a few requests no hit says nothing.
+    many = figures.busy >= LEAST_ROWS and run.setting("enable_prefix_caching") is not False
+    if figures.prefix_hit is not None and (figures.prefix_hit or many):
         yield f"Prefix cache hit rate {percent(figures.prefix_hit)} at the end"
     if figures.external_hit is not None:
         yield f"external KV cache hit rate {percent(figures.external_hit)}"

@@ -61,7 +61,14 @@ def _cost(page: Page) -> str:
     """Return what the start-up cost in device hours, where several devices waited for it."""
     total, ranks = start_of(page.run), accelerators(page.run)
     worked = any(phase.name not in _BEFORE_WORKERS for phase in page.run.phases)
-    if not total or not ranks or ranks < 2 or not worked or page.run.platform in (None, "cpu"):
+    if (
+        not total
+        or not ranks
+        or ranks < 2
+        or not worked
+        or page.root is not None
+        or page.run.platform in (None, "cpu")
+    ):
         return ""
     unit = accelerator_unit(page.run)
     return (
