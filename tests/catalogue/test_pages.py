@@ -154,7 +154,7 @@ def test_pages_of_earlier_releases_call_literals_gate(tmp_path: Path) -> None:
     ("line", "key"),
     [
         ('explain = "{count} wait for {path}."', "signature.0.explain: {path} is no group"),
-        ('title = "{count} requests wait"', "signature.0.title: a title is not filled in"),
+        ('title = "{count} requests wait for {path}"', "signature.0.title: {path} is no group"),
         ('explain = "{count wait."', "signature.0.explain: can't be filled in"),
         ('explain = "{count:,} wait."', "signature.0.explain: can't be filled in"),
         ('remedy = ["Restart {node_name}."]', "signature.0.remedy: {node_name} is no group"),

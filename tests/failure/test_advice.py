@@ -9,11 +9,11 @@ from vllm_logdoctor.rules.failure.wording import filled
 from vllm_logdoctor.run.model import Run, Value
 
 
-def crashed(ends, version="0.11.0", config=""):
+def crashed(ends, version="0.11.0", config="", place="load_model"):
     start = f"(EngineCore_DP0 pid=9) INFO 05-01 09:59:20 [core.py:77] Initializing a V1 LLM engine (v{version}) with config: model='m', {config}"
     block = framed(
         "EngineCore_DP0 pid=9",
-        ["EngineCore failed to start.", *traceback(("load_model", "x()"), ends=ends)],
+        ["EngineCore failed to start.", *traceback((place, "x()"), ends=ends)],
         "core.py:708",
     )
     return root("\n".join([start, *block]))
@@ -231,10 +231,18 @@ def test_a_page_with_several_meanings_gives_the_one_that_the_text_shows():
 
 def test_a_setting_is_named_as_the_release_has_it():
     fault = "torch.AcceleratorError: CUDA error: an illegal instruction was encountered"
-    assert "`VLLM_ATTENTION_BACKEND`" in " ".join(crashed(fault, "0.10.2").alternatives)
-    newest = " ".join(crashed(fault, "0.30.0").alternatives)
+    assert "`VLLM_ATTENTION_BACKEND`" in " ".join(
+        crashed(fault, "0.10.2", place="attention_ops").alternatives
+    )
+    newest = " ".join(crashed(fault, "0.30.0", place="attention_ops").alternatives)
     assert "`--attention-backend`" in newest
     assert "`--moe-backend`" not in newest
+
+
+def test_another_attention_backend_is_advised_where_the_traceback_is_in_attention_code():
+    fault = "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
+    assert "attention" not in " ".join(crashed(fault).alternatives)
+    assert "`--attention-backend`" in " ".join(crashed(fault, "0.30.0", place="flash_attn").alternatives)
 
 
 def test_a_check_names_the_given_arguments_that_it_speaks_of():

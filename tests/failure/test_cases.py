@@ -54,7 +54,7 @@ CASES = {
     ),
     "a condition that is asserted": RuleContext(
         "AssertionError: Host offloading requires pinned memory support",
-        "settings-refused", "Assertion failed in vLLM", "Meet the condition",
+        "settings-refused", "Check failed: Host offloading requires pinned memory support", "Host offloading requires",
     ),
     "an adapter for other modules": RuleContext(
         "ValueError: Call to add_lora method failed: While loading /a/b, expected target modules in ['o_proj'] but received ['gate'].",
@@ -209,7 +209,7 @@ CASES = {
     ),
     "a condition that is raised": RuleContext(
         "ValueError: Model Runner V2 requires Triton.",
-        "settings-refused", "Check failed in vLLM", "Meet the condition",
+        "settings-refused", "Check failed: Model Runner V2 requires Triton.", "Model Runner V2 requires Triton",
     ),
     "more ranks than a node shows": RuleContext(
         "ValueError: Not enough resources to allocate 8 DP ranks on DP master node 10.0.0.7, possible to fit 4 DP ranks.",

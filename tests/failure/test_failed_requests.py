@@ -69,7 +69,11 @@ def test_the_error_of_a_request_that_two_loggers_print_is_one_finding_by_its_cau
     found = [one for one in analyze(raised).runs[0].findings if "processing a request" in one.title]
     assert len(found) == 1
     assert "RuntimeError" in found[0].explanation
-    assert "answered with status 500 and goes on" in found[0].explanation
+    assert "goes on after such an error" in found[0].explanation
+    assert "500" not in found[0].explanation
+    logged = 'INFO:     10.0.0.7:5120 - "POST /v1/completions HTTP/1.1" 500 Internal Server Error'
+    said = [one.explanation for one in analyze([*raised, logged]).runs[0].findings]
+    assert any("answered with status 500 and goes on" in one for one in said)
 
 
 def test_a_body_that_is_no_json_object_is_named_with_the_header_that_it_needs() -> None:
@@ -252,3 +256,17 @@ def test_an_error_of_the_chat_template_is_named_with_what_to_do(
     assert exception.partition(": ")[2] in found.explanation
     assert ("1 with 400" in found.explanation) is bool(statuses)
     assert step in run.to_markdown().split("\n## ")[0]
+
+
+def test_a_cache_without_a_home_directory_gets_a_folder():
+    lines = [
+        "ERROR 04-29 10:09:55 [registry.py:810] Error saving model info cache.",
+        "ERROR 04-29 10:09:55 [registry.py:810] Traceback (most recent call last):",
+        'ERROR 04-29 10:09:55 [registry.py:810]   File "/opt/lib/python3.12/pathlib.py", line 1311, in mkdir',
+        "ERROR 04-29 10:09:55 [registry.py:810]     os.mkdir(self, mode)",
+        "ERROR 04-29 10:09:55 [registry.py:810] PermissionError: [Errno 13] Permission denied: '/.cache'",
+        "INFO 04-29 10:09:56 [model_runner.py:10] Starting to load model org/model...",
+    ]
+    found = [one for one in analyze(lines).runs[0].findings if one.id == "no-permission-for-path"]
+    assert [one.kind for one in found] == ["configuration"]
+    assert "`HOME`" in found[0].alternatives[0]

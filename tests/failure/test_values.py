@@ -8,6 +8,7 @@ import pytest
 
 from tests.tables import for_each
 from vllm_logdoctor.rules.failure.values import number, values_of
+from vllm_logdoctor.rules.failure.wording import filled
 from vllm_logdoctor.run.model import Run
 
 NOT_FREE = "gpu-memory-not-free-at-start"
@@ -127,3 +128,10 @@ def test_a_group_of_a_match_is_a_number_where_it_reads_as_one(text: str, value: 
 
 def test_a_group_of_the_match_goes_before_a_fact_of_the_run() -> None:
     assert values_of("port-in-use", {"port": "9000"}, {"port": 8000}, Run())["other_port"] == 9001
+
+
+def test_a_number_that_names_something_has_no_thousands_separators():
+    assert (
+        filled("Port {port} is used by {count}.", {"port": 30000, "count": 30000})
+        == "Port 30000 is used by 30,000."
+    )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import vllm_logdoctor
+from vllm_logdoctor.rules.printed import check_of_failure
+from vllm_logdoctor.run.model import Run, Value
 
 START = [
     "INFO 05-01 10:00:01 [api_server.py:1043] vLLM API server version 0.8.3",
@@ -106,3 +108,104 @@ def test_a_cause_that_the_title_calls_probable_is_not_stated_flatly() -> None:
     text = report(lines)
     assert ", probable cause: KV connector" in text.split("\n")[0]
     assert "**Probable cause: the configuration of the KV connector was given as a dict" in text
+
+
+def test_code_is_no_proof_of_a_known_cause_and_shows_where_an_unknown_error_was_raised() -> None:
+    raised = [
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/model_executor/model_loader/loader.py", line 2, in load_weights',
+        "    param = table[name]",
+    ]
+    known = report(core(*raised, "OSError: [Errno 122] Disk quota exceeded: '/data/a'"))
+    unknown = report(core(*raised, "KeyError: 3"))
+    assert "[L6]." in known.split("\n1. ")[0]
+    assert "[L6, L5]." in unknown.split("\n1. ")[0]
+
+
+def test_a_path_that_is_too_long_ends_with_a_whole_folder() -> None:
+    path = "/data/" + "/".join(f"folder-{number:02d}-of-the-cache" for number in range(12))
+    text = report(
+        core(
+            "Traceback (most recent call last):",
+            '  File "/opt/vllm/utils.py", line 2, in save',
+            "    open(path)",
+            f"OSError: [Errno 122] Disk quota exceeded: '{path}'",
+        )
+    )
+    shown = text.split("Path: ")[1].split(" [")[0]
+    assert shown.endswith("-of-the-cache/...")
+
+
+def test_every_rank_with_the_same_error_is_named() -> None:
+    lines = [*START]
+    for rank in range(4):
+        head = f"(Worker_TP{rank} pid=7{rank}) ERROR 05-01 10:00:2{rank} [multiproc_executor.py:901]"
+        lines += [
+            f"{head} WorkerProc failed to start.",
+            f"{head} Traceback (most recent call last):",
+            f'{head}   File "/opt/vllm/v1/worker/gpu_worker.py", line 200, in init_device',
+            f"{head}     check(free)",
+            f"{head} RuntimeError: too little is free: {4000 + rank} of 9000 bytes",
+        ]
+    assert "The same error from other processes: [L12, L17, L22]." in report(lines)
+
+
+def test_a_check_is_a_sentence() -> None:
+    old = Run(version=Value("0.8.5", "reported"), kind="server")
+    bare = check_of_failure("`Loading model weights took N GB` on every rank.", old, "crashed_at_startup")
+    assert bare == "The log has the line `Loading model weights took N GB` on every rank."
+    said = "`pip check` names no conflict."
+    assert check_of_failure(said, old, "crashed_at_startup") == said
+
+
+def test_a_title_names_the_model_that_contains_the_one_that_failed() -> None:
+    lines = core(
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/model_executor/models/lake_vision.py", line 2, in forward',
+        "    hidden = self.language_model(tokens)",
+        '  File "/opt/vllm/model_executor/models/lake.py", line 2, in forward',
+        "    x = self.rotary(x)",
+        '  File "/opt/vllm/model_executor/layers/rotary_embedding.py", line 2, in forward',
+        "    return x.shape[9]",
+        "IndexError: tuple index out of range",
+    )
+    assert "rotary_embedding.py, forward (model lake_vision)" in report(lines).split("\n")[0]
+
+
+def test_the_line_that_names_the_signal_is_cited() -> None:
+    api, engine = "(APIServer pid=7) INFO 05-01 10:09:00", "(EngineCore pid=9) INFO 05-01 10:09:00"
+    lines = [
+        "(APIServer pid=7) INFO 05-01 10:00:01 [api_server.py:1043] vLLM API server version 0.22.0",
+        "(APIServer pid=7) INFO:     Application startup complete.",
+        '(APIServer pid=7) INFO:     127.0.0.1:45102 - "POST /v1/completions HTTP/1.1" 200 OK',
+        f"{api} [launcher.py:100] [shutdown] API server: shutdown triggered",
+        f"{engine} [core.py:1313] [shutdown] EngineCore: trigger received signal=SIGTERM",
+        "(APIServer pid=7) ERROR 05-01 10:09:00 [async_llm.py:704] AsyncLLM output_handler failed.",
+        "(APIServer pid=7) ERROR 05-01 10:09:00 [async_llm.py:704] Traceback (most recent call last):",
+        '(APIServer pid=7) ERROR 05-01 10:09:00 [async_llm.py:704]   File "/opt/vllm/v1/engine/core_client.py", line 1061, in f',
+        "(APIServer pid=7) ERROR 05-01 10:09:00 [async_llm.py:704]     raise self._format_exception(outputs)",
+        "(APIServer pid=7) ERROR 05-01 10:09:00 [async_llm.py:704] vllm.v1.engine.exceptions.EngineDeadError: see above",
+    ]
+    findings = vllm_logdoctor.analyze(lines).runs[0].findings
+    stop = next(one for one in findings if one.id == "stopped-by-user-or-script")
+    assert [one.line for one in stop.evidence][:2] == [4, 5]
+
+
+def test_of_a_compiler_error_that_names_a_place_alone_the_exception_behind_it_is_quoted() -> None:
+    lines = core(
+        "EngineCore encountered a fatal error.",
+        "Traceback (most recent call last):",
+        '  File "/opt/triton/language/semantic.py", line 9, in arange',
+        '    raise ValueError("the range must be a power of 2")',
+        "ValueError: the range must be a power of 2",
+        "",
+        "The above exception was the direct cause of the following exception:",
+        "",
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/attention/ops/lake_attention.py", line 9, in run',
+        "    kernel[grid](a, b)",
+        "triton.compiler.errors.CompilationError: at 67:13:",
+    )
+    text = report(lines)
+    assert "`ValueError: the range must be a power of 2` [L7]" in text
+    assert text.count("CompilationError") == 1

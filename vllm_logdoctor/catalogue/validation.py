@@ -145,12 +145,8 @@ def _check_signature(signature: Signature) -> Iterator[Found]:
 
 def _check_templates(page: RulePage) -> Iterator[Found]:
     """Yield the templates and conditions of a page with a name that nothing gives a value."""
-    of_signatures = (
-        (("signature", number, "title"), one.title) for number, one in enumerate(page.signatures)
-    )
-    for place, title in ((("title",), page.title), *of_signatures):
-        if "{" in title:
-            yield place, "a title is not filled in: write it without { and }"
+    if "{" in page.title:
+        yield ("title",), "the title of a page is not filled in: write it without { and }"
     for place, template, groups in _templates(page):
         try:
             names = placeholders(template)
@@ -170,7 +166,8 @@ def _templates(page: RulePage) -> Iterator[tuple[tuple[int | str, ...], str, fro
     yield ("explain",), page.explain, groups
     for number, signature in enumerate(page.signatures):
         conditions = (("facts", f"{{{name}}}") for name in signature.facts)
-        words = (("explain", signature.explain), *(("remedy", way) for way in signature.remedy))
+        stated = (("title", signature.title), ("explain", signature.explain))
+        words = (*stated, *(("remedy", way) for way in signature.remedy))
         yield from ((("signature", number, key), text, own[number]) for key, text in (*words, *conditions))
     for number, case in enumerate(page.cases):
         yield from ((("case", number, "remedy"), way, groups) for way in case.remedy)

@@ -61,6 +61,16 @@ def excerpt(text: str, knobs: Iterable[str] = (), limit: int = 180) -> str:
     return ("…" if start else "") + _whole_words(said, start, end) + ("…" if end < len(said) else "")
 
 
+def is_indented(text: str) -> bool:
+    """Return whether a line is indented as the code of a traceback.
+
+    Example:
+        >>> is_indented("ERROR 04-12 07:11:48 [core.py:866]     self.load()"), is_indented("KeyError: 'a'")
+        (True, False)
+    """
+    return _HEADER.sub("", text[read_prefix(text).end :]).startswith("    ")
+
+
 def without_arguments(text: str, limit: int) -> str:
     """Return a message that is too long without the arguments of a call: C++ names them all before it says what failed.
 

@@ -363,7 +363,7 @@ def _of_kind(run: Run, words: str) -> str:
 
 def _says_no_more(run: Run, end: str) -> bool:
     """Return whether the words on an end only repeat the state of a run that failed, or that the end is not in the log."""
-    repeats = run.outcome.startswith("crashed") and end == _end(run) and run.kind != "test"
+    repeats = run.outcome in BROKEN and end == _end(run) and run.kind != "test"
     return repeats or end == OUTCOMES["unknown"]
 
 

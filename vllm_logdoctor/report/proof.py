@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from vllm_logdoctor.lazy import lazy_pattern
-from vllm_logdoctor.report.excerpt import excerpt
+from vllm_logdoctor.report.excerpt import excerpt, is_indented
+from vllm_logdoctor.rules.failure.rule_ids import CODE, UNKNOWN
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Evidence
 from vllm_logdoctor.run.tracelines import frame_line
@@ -14,6 +15,9 @@ _ERROR = 60
 """Characters by which a repeated error is recognized."""
 _SHORT = 12
 _BARE = lazy_pattern(r"\w*(?:Error|Exception)")
+# triton.compiler.errors.CompilationError: at 67:13:
+_ONLY_PLACE = lazy_pattern(r"\w: at \d+:\d+:\s*\Z")
+_SAYS = lazy_pattern(r"[\w.]*(?:Error|Exception): \w")
 _WORD = lazy_pattern(r"[A-Za-z]{2,}")
 _DIGITS = lazy_pattern(r"\d+(?:\.\d+)?")
 _FULL_LINE = 56
@@ -35,7 +39,8 @@ _SAYS_NOTHING = lazy_pattern(
     r"|.*\(\*{1,2}\w+\)|.*\(\*\w*args\b.{0,40}\)|.*Traceback \(most recent call last\):?|.*\b\d+%\|.*|ray\.exceptions\.\w+(?:\(\w+\))?: ray::.*"
     r"|\S+ValidationError: \d+ validation errors? for \w+|Exception in worker .{1,80} while processing method \w+\.?"
     r"|Engine background task failed|Error executing method .*|RuntimeError: Engine (?:core )?(?:initialization|process) failed.*"
-    r"|Unhandled error \(suppress with .*|Error in [\w ]+ stream generator\.|CMake Error at \S+ \(\w+\):|File <.*|future: <.*"
+    r"|Unhandled error \(suppress with .*|Error in [\w ]+ stream generator\.|(?:ERROR: +)?Exception in ASGI application"
+    r"|CMake Error at \S+ \(\w+\):|File <.*|future: <.*"
     r"|.*ERR99999 UNKNOWN.*|what\(\): .*|Position: \d+|Set TORCHDYNAMO_VERBOSE=1 .*|(?:Loading model weights|Model loading) took .*)\s*",
 )
 # weight = weight.narrow(      import torch      self.plan(      (the beginning of a statement, whose arguments are on other lines)
@@ -48,7 +53,9 @@ _NORMAL = lazy_pattern(r"\bINFO:? ")
 
 
 def decisive(root: Finding) -> tuple[Evidence, ...]:
-    """Return the lines of a failure, the one that says most first: of a bare exception that is the assertion that failed.
+    """Return the lines of a failure, the one that says most first.
+
+    Of a bare exception that is the assertion that failed, and of a compiler's error that gives a place alone the exception behind it.
 
     Example:
         >>> lines = (Evidence("a.log", 50, "AssertionError"), Evidence("a.log", 49, "    assert heads % tp_size == 0"))
@@ -57,6 +64,9 @@ def decisive(root: Finding) -> tuple[Evidence, ...]:
     """
     lines = root.evidence
     first = excerpt(lines[0].text) if lines else ""
+    if _ONLY_PLACE.search(first):
+        said = [one for one in lines if _SAYS.match(excerpt(one.text)) and not _ONLY_PLACE.search(one.text)]
+        return (*said[:1], *(one for one in lines if one not in said[:1]))
     stated = next((one for one in lines if excerpt(one.text).startswith("assert ")), None)
     if stated is None or not (_BARE.fullmatch(first) or frame_line(first)):
         return lines
@@ -74,6 +84,22 @@ def telling(root: Finding) -> tuple[Evidence, ...]:
     """
     lines, shown = decisive(root)[:LINES], quoted(root)[1]
     return (*shown[:1], *(one for one in lines if one not in shown and _adds(one, lines[0])))
+
+
+def carrying(root: Finding) -> tuple[Evidence, ...]:
+    """Return the lines that carry the statement on a failure: code shows where it was raised, and not why.
+
+    Example:
+        >>> texts = ("KeyError: 'rows'", "    param = table[name]", "Failed to open the file of rows")
+        >>> lines = tuple(Evidence("a.log", number, text) for number, text in enumerate(texts))
+        >>> finding = Finding("x", "failure", "high", "high", "t", "e", "root", lines)
+        >>> [one.line for one in carrying(finding)]
+        [0, 2]
+    """
+    lines = quoted(root)[1]
+    of_place = root.id in (CODE, UNKNOWN)
+    more = (one for one in telling(root) if one not in lines and (of_place or not is_indented(one.text)))
+    return (*lines, *more)
 
 
 def quoted(root: Finding) -> tuple[str, tuple[Evidence, ...]]:

@@ -130,9 +130,11 @@ def _state_of_failure(page: Page, root: Finding) -> str:
 
 
 def doubted(root: Finding) -> Confidence:
-    """Return how sure the cause is that a title states: an exception that is only quoted is certain."""
-    quoted = root.id in _NAMES_NO_CAUSE or _OF_EXCEPTION.match(root.title)
-    return "high" if quoted else root.confidence
+    """Return how sure the cause is that a title states: an exception or a message that is only quoted is certain."""
+    message = root.title.partition(": ")[2].removesuffix("...")
+    quotes = message and any(message in " ".join(one.text.split()) for one in root.evidence)
+    certain = root.id in _NAMES_NO_CAUSE or _OF_EXCEPTION.match(root.title) or quotes
+    return "high" if certain else root.confidence
 
 
 def _state_of_piece(page: Page) -> str:
@@ -264,4 +266,4 @@ def _cause(root: Finding) -> str:
     if root.id == _UNNAMED and _WORD.search(said):
         text = said.partition(". Did you mean")[0]
         return code(text) if "\\" in inline(text) else inline(text)
-    return prose(root.title)
+    return prose(excerpt(root.title, limit=_TITLE))

@@ -10,7 +10,7 @@ from vllm_logdoctor.report.figures import capital
 from vllm_logdoctor.report.key_figures import benchmark_result
 from vllm_logdoctor.report.naming import BROKEN, PHASES, is_client
 from vllm_logdoctor.report.page import Page
-from vllm_logdoctor.report.proof import decisive, quoted, telling
+from vllm_logdoctor.report.proof import carrying, decisive, quoted
 from vllm_logdoctor.report.state import (
     LIMITING,
     Level,
@@ -137,7 +137,8 @@ def root_explanation(root: Finding) -> str:
     """
     text = root.explanation
     lines = decisive(root)
-    said = " ".join(f"{lines[0].text if lines else ''} {root.title} ".split())
+    quotes = dict.fromkeys(one.text for one in (*lines[:1], *root.evidence[:1]))
+    said = " ".join(f"{' '.join(quotes)} {root.title} ".split())
     for label in _QUOTATION.finditer(text):
         value = text[label.end() :].removeprefix("AssertionError: ")
         starts = [at for at in range(len(said)) if said.startswith(value[:_REPEATED], at)]
@@ -159,8 +160,8 @@ def quote(page: Page, root: Finding) -> str:
 
 
 def with_lines(page: Page, text: str, root: Finding) -> str:
-    lines = dict.fromkeys((*quoted(root)[1], *telling(root)))
-    return f"{text.rstrip('.')}{page.cited(lines, 2)}." if text else ""
+    bare = text if text.endswith("...") else text.rstrip(".")
+    return f"{bare}{page.cited(carrying(root), 2)}." if text else ""
 
 
 def download(page: Page) -> Record | None:

@@ -27,7 +27,7 @@ _OF_NOTEBOOK = lazy_pattern(r"^Cell In\[|<ipython-input-|\bipykernel")
 _OF_SCRIPT = "__main__"
 # Leave out `--device cpu`: this build serves on its GPUs.
 _TAKES_AWAY = lazy_pattern(r"\b(?:[Ll]eave out|[Dd]rop|[Uu]nset|[Rr]emove|[Ww]ithout)\b")
-_OF_ATTENTION = lazy_pattern(r"[/_]attention|_attn|Batch(?:Prefill|Decode)With")
+_OF_ATTENTION = lazy_pattern(r"File \"[^\"]*(?:[/_]attention|_attn|/mla/)|Batch(?:Prefill|Decode)With")
 # (words of a piece of advice, what a run prints that it can be for, the setting that switches the feature on)
 _FEATURES = (
     (

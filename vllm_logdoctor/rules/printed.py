@@ -32,6 +32,8 @@ _NAMED = lazy_pattern(r"`([^`]+)`")
 _OTHER_ENGINE = lazy_pattern(r" \(engine V0: [^)]*\)")
 # rank N in world size M is assigned      Using cache directory: ... for vLLM's torch.compile
 _HOLE = lazy_pattern(r"\b[NM]\b|\.\.\.")
+# `Application startup complete`.      `Loading model weights took N GB` on every rank.
+_BARE_LINE = lazy_pattern(r"`(?P<line>[A-Z][^`]+)`(?P<where> on every rank)?\.")
 _LEAST = 10
 """Characters by which a line is known: shorter ones are words such as Running."""
 
@@ -100,7 +102,10 @@ def check_of_failure(text: str, run: Run, outcome: Outcome) -> str:
     """
     named = _NAMED.findall(_OTHER_ENGINE.sub("", text))
     served = outcome == "crashed_while_serving" or run.startup_complete
-    return text if named and not any(_is_no_check(line, run, served) for line in named) else ""
+    if not named or any(_is_no_check(line, run, served) for line in named):
+        return ""
+    bare = _BARE_LINE.fullmatch(text)
+    return f"The log has the line `{bare['line']}`{bare['where']}." if bare else text
 
 
 def _is_no_check(line: str, run: Run, served: bool) -> bool:

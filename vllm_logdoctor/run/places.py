@@ -41,8 +41,13 @@ def kind_of_request(frames: Sequence[Frame]) -> str:
 
 
 def file_name(file: str) -> str:
-    """Return the name of a file without its folders, those of Windows as well."""
-    return file.replace("\\", "/").rpartition("/")[2]
+    """Return the name of a file without its folders, those of Windows as well; of a package, which all have the same name, with its own.
+
+    >>> file_name("/opt/vllm/v1/structured_output/__init__.py"), file_name("C:\\\\vllm\\\\utils.py")
+    ('structured_output/__init__.py', 'utils.py')
+    """
+    folders = file.replace("\\", "/").split("/")
+    return "/".join(folders[-2:] if folders[-1] == "__init__.py" else folders[-1:])
 
 
 def file_and_function(file: str, function: str) -> str:

@@ -105,8 +105,10 @@ def _followed(page: Page) -> list[str]:
         line for finding in page.failures[1:] if finding.role == "cascade" for line in finding.evidence
     ]
     root = page.shown_root
-    own = masked(decisive(root)[0]) if root is not None and root.evidence else ""
-    same = [line for line in followed if masked(line) == own]
+    shown = decisive(root) if root is not None else ()
+    own = masked(shown[0]) if shown else ""
+    lines_of_all = dict.fromkeys((*shown[1:], *followed))
+    same = sorted((one for one in lines_of_all if masked(one) == own), key=lambda one: (one.file, one.line))
     others = [line for line in followed if masked(line) != own]
     lines = [f"The same error from other processes:{page.cited(same)}.", ""] if same else []
     lines += [f"Follow-up errors, not the cause:{page.cited(others)}.", ""] if others else []

@@ -33,6 +33,7 @@ from vllm_logdoctor.run.outcome import outcome_of
 from vllm_logdoctor.run.owners import PROGRAM, acting_frames, is_file_of_vllm, owner_of
 from vllm_logdoctor.run.tracelines import cleaned, frame_line
 
+_DIGITS = lazy_pattern(r"\d+(?:\.\d+)?")
 FOLLOWED = "errors-that-followed"
 _LISTED_LINES = 16
 """A notebook lists the lines of code around a frame."""
@@ -247,6 +248,7 @@ def _telling_frames(root: RuleMatch, raised: Raised, block: Block) -> list[Frame
     """Return the frame by which the rule knows the failure, and the innermost one of vLLM or of the program, where it does more than raise."""
     known = expression(frames_wanted(root)) if frames_wanted(root) else None
     named = [frame for one in block.raised for frame in one.frames if known and known.search(place_of(frame))]
+    named = [one for one in named if _is_own(one.file)] or named
     acting = acting_frames(raised.frames)
     own = [one for one in acting if is_file_of_vllm(one.file)] or acting
     own = [one for one in own if not _PASSES_ON.match(one.code)][-1:]
@@ -309,7 +311,9 @@ def _followed(context: FailureContext, rules: FailureRules, verdict: Verdict) ->
         "last": blocks[-1].last_raised.statement.split("\n")[0],
         "root": verdict.root.rule.id,
     }
-    records = [block.last_raised.record for block in (blocks[0], blocks[-1])]
+    own = _DIGITS.sub("0", stated)
+    copies = [one for one in blocks[1:-1] if own and _DIGITS.sub("0", one.last_raised.statement) == own]
+    records = [block.last_raised.record for block in (blocks[0], *copies, blocks[-1])]
     finding = finding_of(
         rule,
         context.run,

@@ -24,6 +24,9 @@ from vllm_logdoctor.run.tracelines import link_line
 
 REFUSED = "request-error-not-server-fault"
 NO_TEMPLATE = "chat-template-missing"
+_NO_ACCESS = "no-permission-for-path"
+_OF_HOME = lazy_pattern(r": '/(?:\.|nonexistent)")
+_WITHOUT = "vLLM goes on without what it cannot write."
 _FEW = 3
 _JUST_ABOVE = 10
 """Lines above a failed call in which a library may say why."""
@@ -42,8 +45,9 @@ _LOGGED = (
     'The server logged "{logged}".\nExceptions: {several}.\nException: {only}.\n{grouped}.\n'
     "Raised in {place}.\n{answer}."
 )
-_GOES_ON = "The web server answered with status 500 and goes on"
 _COUNTED = "Client errors (HTTP 4xx): {statuses}."
+_ANSWERED = "The web server answered with status 500 and goes on"
+_GOES_ON = "Only this request is affected: the web server goes on after such an error"
 _GROUPED = "The exception behind it is not in this log"
 _NOT_STOPPED = "Nothing in the log says that the server stopped"
 _LOGGED_IN_PART = 'The server logged "{logged}".\nThe last line, which names the error, is not in the log.'
@@ -64,7 +68,10 @@ def request_findings(
             title = f"{finding.title}, and {100 * share:.0f} % of requests rejected"
             finding, share = replace(finding, severity="high", title=title), None
         yield finding
-    texts = [one for one in observed if one is not template]
+    caches = [one for one in observed if _is(_NO_ACCESS, one, context, rules, facts)]
+    if caches:
+        yield _unwritten(caches[0], context, rules, facts)
+    texts = [one for one in observed if one is not template and one not in caches]
     fault = _server_fault(texts, context, rules, facts)
     if fault is not None:
         yield named_finding(fault, context.run, "root")
@@ -92,6 +99,16 @@ def request_findings(
             title = f"{100 * share:.0f} % of requests rejected with HTTP 4xx"
             refusals = replace(refusals, severity="high", title=title, changes=(*refusals.changes, _CORRECT))
         yield refusals
+
+
+def _unwritten(
+    one: Observation, context: FailureContext, rules: FailureRules, facts: Mapping[str, Any]
+) -> Finding:
+    """Return the finding on a file that could not be written and that a process did without."""
+    named = next(found for found in match_rules(one, context, rules, facts) if found.rule.id == _NO_ACCESS)
+    finding = named_finding(named, context.run, None)
+    words = f"{finding.explanation} {_WITHOUT}"
+    return replace(finding, kind="configuration", severity="medium", explanation=words)
 
 
 def _known_refusal(
@@ -158,6 +175,7 @@ def _observed(context: FailureContext) -> Iterator[Observation]:
         if (
             context.ending.kinds[context.blocks.index(observation.block)] == "request"
             or "template" in observation.text
+            or _OF_HOME.search(observation.text)
         ):
             yield observation
 
@@ -243,6 +261,13 @@ def _statuses(refused: Counter[int]) -> str:
     return ", ".join(f"{count} with {status}" for status, count in sorted(refused.items()))
 
 
+def _answer(texts: Sequence[Observation], context: FailureContext) -> str:
+    """Return what became of failed requests: a status is told where the log has it, as a stream has begun to answer before."""
+    if not texts or not all(_is_of_server(one) for one in texts):
+        return _NOT_STOPPED
+    return _ANSWERED if any(status >= 500 for status in _posted(context)) else _GOES_ON
+
+
 def _refusals(
     context: FailureContext, rules: FailureRules, refused: Counter[int], texts: list[Observation]
 ) -> Finding:
@@ -269,7 +294,7 @@ def _refusals(
         "logged": logged[0] if len(logged) == 1 else None,
         "grouped": _GROUPED if texts and all(map(_follows_from_others, texts)) else None,
         "place": _place(texts),
-        "answer": _GOES_ON if texts and all(_is_of_server(one) for one in texts) else _NOT_STOPPED,
+        "answer": _answer(texts, context),
     }
     rule = rules.rule(REFUSED)
     title, explain = (_TORN, _LOGGED_IN_PART) if torn else (_FAILED, _LOGGED)

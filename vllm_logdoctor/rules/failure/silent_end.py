@@ -77,6 +77,8 @@ _PLACEMENT = lazy_pattern(
 _P2P_TEST = lazy_pattern(r"generating GPU P2P access cache")
 # *** SIGTERM received at time=1748300290 on cpu 8 ***
 # [2025-05-26 18:58:10,599 E 629624 629624] logging.cc:496: *** SIGTERM received at time=1748300290 on cpu 8 ***
+# (EngineCore pid=7) INFO ... [shutdown] EngineCore: trigger received signal=SIGTERM
+_NAMES_SIGNAL = lazy_pattern(r"\bsignal[= ]SIG[A-Z]+")
 _SIGNAL_REPORT = lazy_pattern(r"\^C|(?:\[[^\]]{1,80}\] logging\.cc:\d+: )?\*\*\* SIG(?:TERM|INT) received")
 _NO_TOKEN_YET = lazy_pattern(r"Processed prompts: +0%")
 _MEANINGFUL = lazy_pattern(r"\w{3}")
@@ -217,7 +219,9 @@ def _stopped(
     if context.run.kind == "offline" and stop.record.process.role == "engine-core" and not noise:
         return
     values = {"what": shown(stop.record.message.strip()), "count": _errors(len(noise)) if noise else None}
-    records = [stop.record, *(block.last_raised.record for block in noise[:2])]
+    place = context.place(stop.record)
+    named = [one for one in context.trail if context.place(one) > place and _NAMES_SIGNAL.search(one.message)]
+    records = [stop.record, *named[:1], *(block.last_raised.record for block in noise[:2])]
     confidence: Confidence = "high" if stop.kind != "shutdown" else "medium"
     finding = _finding(context, rules, STOPPED, confidence, records, values)
     if early:

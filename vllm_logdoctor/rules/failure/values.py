@@ -79,15 +79,22 @@ def _weights_share(values: Mapping[str, Any]) -> float | None:
     return None
 
 
-_HELD = lazy_pattern(r"has (?P<held>\d+(?:\.\d+)?) (?P<unit>[GM])iB memory in use")
+_HELD = lazy_pattern(
+    r"(?:Process (?P<process>\d{1,10}) )?has (?P<held>\d+(?:\.\d+)?) (?P<unit>[GM])iB memory in use"
+)
 
 
 def _held_by_others(values: Mapping[str, Any]) -> Values:
     """Return what the processes that an out-of-memory text lists beside this one hold: Process 7 has 8.75 GiB memory in use."""
     total = _real(values.get("total"))
-    found = _HELD.finditer(str(values.get("others") or ""))
-    held = sum(float(one["held"]) / (1 if one["unit"] == "G" else 1024) for one in found)
-    return {"others_gib": round(held, 2), "others_share": round(held / total, 3)} if held and total else {}
+    found = list(_HELD.finditer(str(values.get("others") or "")))
+    sizes = [float(one["held"]) / (1 if one["unit"] == "G" else 1024) for one in found]
+    held = sum(sizes)
+    if not held or not total:
+        return {}
+    size, process = max((size, one["process"]) for size, one in zip(sizes, found, strict=True))
+    named = {"largest": process, "largest_gib": round(size, 2)} if process and len(found) > 1 else {}
+    return {"others_gib": round(held, 2), "others_share": round(held / total, 3), **named}
 
 
 MOSTLY_FREE = 0.8

@@ -50,6 +50,8 @@ _QUANTIZED_CHECKPOINT = lazy_pattern(
 _OF_METHOD = lazy_pattern(
     r'File "[^"]*/layers/quantization/(?!__init__|base_config|kv_cache|schema|input_quant)(?P<method>\w+)\.py"'
 )
+_NUMBERED = frozenset({"code", "device", "other_port", "port", "port2", "rank", "uid", "xid"})
+"""Values that number something: 30000 is a port and no amount, which thousands separators would make it."""
 _OF_FOUR_BITS = ("awq", "gptq", "fp4", "bitsandbytes", "int4", "w4a16")
 _NEWER = "Use a newer release"
 _KNOB = lazy_pattern(r"`(--[a-z][a-z0-9-]*|[A-Z][A-Z0-9]*_[A-Z0-9_]+)\b")
@@ -103,7 +105,8 @@ def rule_of_case(named: RuleMatch) -> FailureRule:
         )
         ways = (filled(way, named.values) for way in remedy)
         rule = replace(rule, changes=asked, alternatives=tuple(way for way in ways if way))
-    return replace(rule, title=signature.title or rule.title, verify=signature.verify or rule.verify)
+    title = filled(signature.title, named.values) or rule.title
+    return replace(rule, title=title, verify=signature.verify or rule.verify)
 
 
 def frames_wanted(named: RuleMatch) -> str:
@@ -166,7 +169,9 @@ def filled(template: str, values: Mapping[str, Any]) -> str | None:
     names = _values_in(template, values)
     if names is None:
         return None
-    sentence = template.format_map({name: shown(values[name]) for name in names})
+    sentence = template.format_map(
+        {name: str(values[name]) if name in _NUMBERED else shown(values[name]) for name in names}
+    )
     # What a value ends with ends the sentence too, unless it was cut.
     if sentence.endswith("...."):
         return sentence[:-1]
@@ -185,7 +190,11 @@ def shown(value: Any) -> str:
     """Return a value as words show it: whole numbers with thousands separators, texts on one line and cut."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         text = " ".join(str(value).split())
-        return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."
+        if len(text) <= _LONGEST_VALUE:
+            return text
+        kept = text[: _LONGEST_VALUE - 3]
+        # A part of a folder's name is no folder.
+        return f"{kept.rpartition('/')[0]}/..." if text[0] == "/" and " " not in text else f"{kept}..."
     return f"{value:,}" if isinstance(value, int) else f"{round(value, 2 if abs(value) >= 1 else 4):g}"
 
 
