@@ -312,5 +312,5 @@ def nothing_of_vllm(sources: Sequence[SourceSummary]) -> str:
         return f"{names}: empty; was the log written elsewhere (standard error, another rank's file)?"
     return (
         f"{names}: {lines:,} {'line' if lines == 1 else 'lines'}, {size:,} bytes, nothing that vLLM writes; "
-        "is this the log of the server?"
+        f"{sources[0].note if len(sources) == 1 and sources[0].note else 'is this the log of the server?'}"
     )

@@ -16,7 +16,9 @@ from vllm_logdoctor.run.beside import attach
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.clock import runs_backwards
 from vllm_logdoctor.run.job import JobEnd, combined, job_end_in
+from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Coverage, Evidence, Run, SourceSummary, Unknown
+from vllm_logdoctor.run.other_programs import argument_not_taken
 from vllm_logdoctor.run.segments import Segmenter
 from vllm_logdoctor.source.chunks import InputSize
 from vllm_logdoctor.streams import StreamReader
@@ -67,13 +69,12 @@ class RunSet:
                 diagnoses.append(diagnosed(run, objective) if judged else Diagnosis(run))
             except Exception as error:
                 defects.append(defect(f"run at line {run.first_line} of {run.first_file}", error))
+        foreign = () if runs else self._foreign(objective)
         sources = [
             SourceSummary(name, one.bytes, one.lines, one.note or "")
             for name, one in zip(self.names, self.readings, strict=True)
         ]
-        return SetResult(
-            diagnoses, sources, self._coverage(runs, defects), () if runs else self._foreign(objective)
-        )
+        return SetResult(diagnoses, sources, self._coverage(runs, defects), foreign)
 
     def _foreign(self, objective: str) -> list[Diagnosis]:
         """Return the run of a text without a word of vLLM that an error ended: what there is to say of the only file given."""
@@ -84,7 +85,11 @@ class RunSet:
             return []
         run = finished(builder, ())
         run.number = 1
-        return [diagnosed(run, objective)] if shows_error(run) else []
+        if shows_error(run):
+            return [diagnosed(run, objective)]
+        if name := argument_not_taken(trail_of(run)):
+            self.readings[0].note = NOT_SENT.format(name=name)
+        return []
 
     def runs(self) -> tuple[list[Run], list[str]]:
         """Return the runs as known so far, and a note for each that this program fails on."""
@@ -305,6 +310,12 @@ def _with_job(runs: list[Run], job: JobEnd | None) -> list[Run]:
         if number == len(runs) or (together and not _is_followed(run, runs[number:])):
             run.job = job
     return runs
+
+
+NOT_SENT = (
+    "the error is the client's: the openai package does not know the argument {name} and sent no request;"
+    " give it as extra_body={{'{name}': VALUE}}"
+)
 
 
 def _is_followed(run: Run, later: Sequence[Run]) -> bool:

@@ -14,10 +14,10 @@ from vllm_logdoctor.parse import Record
 _ANSWERED = lazy_pattern(
     r"Error code: (?P<status>[45]\d\d)(?: - \{[\"'](?:object|error|detail|message)[\"']: |(?<=Error: Error code: \d{3})\s*$)"
 )
-UNREACHED, BROKEN_OFF, NOT_SENT = 0, 1, 2
-"""In place of an HTTP status: the server did not answer, its answer ended too early, or the client's library sent nothing."""
+UNREACHED, BROKEN_OFF = 0, 1
+"""In place of an HTTP status: the server did not answer, or its answer ended too early."""
 # TypeError: Completions.create() got an unexpected keyword argument 'skip_special_tokens'
-NOT_TAKEN = lazy_pattern(
+_NOT_TAKEN = lazy_pattern(
     r"^TypeError: (?:Async)?\w{0,20}Completions\.\w{2,12}\(\) got an unexpected keyword argument '(?P<name>\w+)'"
 )
 # aiohttp.client_exceptions.ClientPayloadError: Response payload is not completed: ...      httpx.RemoteProtocolError: peer closed connection
@@ -60,7 +60,7 @@ def addresses(records: Sequence[Record]) -> list[Address]:
 
 
 def failed_requests(records: Sequence[Record]) -> tuple[int, list[Record]]:
-    """Return the status of the first answer that was an error, UNREACHED, BROKEN_OFF or NOT_SENT, and the lines of that kind.
+    """Return the status of the first answer that was an error, UNREACHED or BROKEN_OFF, and the lines of that kind.
 
     A web service that asks vLLM for its own callers is a server itself: what it was answered failed one of its requests.
     """
@@ -75,9 +75,13 @@ def failed_requests(records: Sequence[Record]) -> tuple[int, list[Record]]:
     unreached = [one for one in records if _UNREACHED.search(one.message[:400])]
     if unreached:
         return UNREACHED, unreached
-    if not_taken := [one for one in records if NOT_TAKEN.match(one.message[:400])]:
-        return NOT_SENT, not_taken
     return BROKEN_OFF, [one for one in records if _BROKE_OFF.search(one.message[:400])]
+
+
+def argument_not_taken(records: Sequence[Record]) -> str:
+    """Return the argument that the openai package refused before it sent a request, or ""."""
+    found = (_NOT_TAKEN.match(one.message[:400]) for one in records)
+    return next((one["name"] for one in found if one is not None), "")
 
 
 # docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]].

@@ -18,8 +18,6 @@ from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.builds import failed_step, stated_error
 from vllm_logdoctor.run.other_programs import (
     BROKEN_OFF,
-    NOT_SENT,
-    NOT_TAKEN,
     UNREACHED,
     addresses,
     failed_requests,
@@ -41,7 +39,6 @@ _ANSWERS = {
     "broken off": (
         "Read the log of the server, or of a proxy before it, at that time: it failed or was stopped while it answered.",
     ),
-    "not sent": ("Give parameters that only vLLM has in `extra_body`: `extra_body={{'{name}': VALUE}}`.",),
     "unset": (
         "Start the server with the settings that its answer names: {flags}.",
         "Without them, leave out of the request what needs them.",
@@ -53,7 +50,6 @@ _ANSWERS = {
 }
 _HAPPENED = {
     UNREACHED: "The client's request did not get to the server: no connection was made.",
-    NOT_SENT: "The openai package refused the call; no request was sent to a server.",
     BROKEN_OFF: "The server, or a proxy before it, closed the connection before its answer was complete.",
 }
 _REFUSED = "The server refused the client's request."
@@ -102,24 +98,20 @@ def _failed_client(context: FailureContext, rules: FailureRules) -> Iterator[Fin
     titles = {
         UNREACHED: "The client did not reach the server",
         BROKEN_OFF: "The server's response ended early",
-        NOT_SENT: "The openai package refused an argument of the call",
     }
     title = titles.get(status, f"The server answered with status {status}")
     address = None if status else next(iter(addresses(context.trail)), None)
     happened = _HAPPENED.get(status, _REFUSED if status < 500 else _FAILED)
     words = f"{happened} The client reports: {shown(lines[0].message.strip())}"
-    refused = NOT_TAKEN.match(lines[0].message[:400])
-    name = refused["name"] if refused is not None else ""
     flags = list(dict.fromkeys(_FLAG.findall(lines[0].message[:2000])))
     answer = (
         "unreached" if status == UNREACHED
-        else "not sent" if status == NOT_SENT
         else "broken off" if status == BROKEN_OFF
         else "failed" if status >= 500
         else "unset" if flags else "refused"
     )  # fmt: skip
     named = " and ".join(f"`{flag}`" for flag in flags)
-    ways = tuple(way.format(flags=named, name=name) for way in _ANSWERS[answer])
+    ways = tuple(way.format(flags=named) for way in _ANSWERS[answer])
     if address is not None and address.is_url:
         words += f" The address that it was given is `{address.text}`."
     elif address is not None:
