@@ -44,7 +44,16 @@ def judge(run: Run, objective: str = "balanced") -> Diagnosis:
     what_if = parts.get("capacity table", lambda: what_if_table(run), _NOTHING)
     right = parts.get("list of what is right", lambda: already_right(run, load, findings), _NOTHING)
     messages = parts.get("list of warnings", lambda: messages_of(run, failures), _NOTHING)
-    unknowns = parts.get("list of unknowns", lambda: unknowns_of(run, _topic(run, failures)), _NOTHING)
+    unknowns = parts.get(
+        "list of unknowns",
+        lambda: unknowns_of(
+            run,
+            _topic(run, failures),
+            by_release=_asks_for_release(failures),
+            open_question=bool(plan.changes or _topic(run, failures) or not (run.samples or run.progress)),
+        ),
+        _NOTHING,
+    )
     ceiling = parts.get("distance to the limit", lambda: ceiling_of(run, load), None)
     not_known = (*unknowns, *parts.failed)
     return Diagnosis(run, findings, bottleneck, plan, what_if, right, messages, not_known, ceiling)
@@ -55,6 +64,15 @@ def _topic(run: Run, failures: tuple[Finding, ...]) -> str:
     piece = not (run.config or run.samples or run.startup_complete)
     roots = (one for one in failures if one.role == "root" and (one.kind == "failure" or piece))
     return next((one.topic or "other" for one in roots), "")
+
+
+def _asks_for_release(failures: tuple[Finding, ...]) -> bool:
+    """Return whether what to do about a failure depends on the release of vLLM; True without a failure, or without a step."""
+    root = next((one for one in failures if one.role == "root" and one.kind == "failure"), None)
+    if root is None or root.confidence != "high":
+        return True
+    steps = (*root.alternatives, *(f"{one.knob} {one.after}" for one in root.changes))
+    return not steps or any(word in step for step in steps for word in ("release", "vLLM", "--", "VLLM_"))
 
 
 def _in_order(failures: tuple[Finding, ...], advice: tuple[Finding, ...]) -> tuple[Finding, ...]:

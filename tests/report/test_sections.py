@@ -160,7 +160,7 @@ class TestVerdict:
         )
         top = report_of(changed(run=run)).partition("## ")[0]
         assert "**The engine was ready [L7]; the log ends before the first request.**" in top
-        assert "1. Get the rest of the log" in top
+        assert "1. If the process still runs" in top
         assert "--max-num-seqs" not in top
 
     def test_a_benchmark_s_own_log_is_not_taken_for_a_server_s(self):

@@ -45,7 +45,8 @@ model='org/tiny', enforce_eager=True, device_config=cuda
 """
     report = report_of(start)
     assert report.startswith("# CUT OFF: the log ends during start-up\n")
-    assert "1. Get the rest of the log and how the process ended" in report.partition("\n## ")[0]
+    assert "1. If the process still runs, see what it does" in report.partition("\n## ")[0]
+    assert "log cut off" not in report.partition("\n## ")[0]
     assert "--enforce-eager" not in report.partition("\n## ")[0]
     assert "sacct" in report
     planned = analyse(inputs_from(start.encode()), Options()).runs[0].plan.changes

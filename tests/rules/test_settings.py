@@ -237,9 +237,13 @@ def test_tensor_parallelism_is_right_where_one_card_is_too_small() -> None:
 
 def test_what_is_missing_comes_with_what_to_set_next_time() -> None:
     run = a_run(version=None, kind="server")
-    texts = " ".join(unknowns_of(run))
-    assert "pip show vllm" in texts
-    assert "Configuration: keep the log" in texts
+    assert unknowns_of(run) == ("vLLM release and configuration: keep the log from its first line.",)
+    assert "pip show vllm" in " ".join(unknowns_of(run, "tokenizer"))
+    assert unknowns_of(run, "tokenizer", by_release=False) == ()
+
+
+def test_nothing_is_missing_where_nothing_is_left_to_decide() -> None:
+    assert unknowns_of(a_run(version=None, kind="server"), open_question=False) == ()
 
 
 @pytest.mark.parametrize(("platform", "missed"), [("cuda", True), ("neuron", False)])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from vllm_logdoctor.report.key_figures import key_figures
-from vllm_logdoctor.report.naming import run_title
+from vllm_logdoctor.report.naming import OUTCOMES, run_title
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.state import Level, failed_request, state, state_level
 from vllm_logdoctor.report.steps import SHOWN, action, note, remedies, without_change, worthwhile
@@ -69,13 +69,16 @@ def first_screen(page: Page) -> FirstScreen:
         )
     chosen = worthwhile(page)[:SHOWN] if level != "cut" else ()
     verdict = sentence(page)
+    title = state(page)
+    ran = run_title(page.run)
     return FirstScreen(
         level,
-        state(page),
-        run_title(page.run),
+        title,
+        # CUT OFF says it already.
+        ran.removesuffix(f" · {OUTCOMES['truncated']}") if level == "cut" else ran,
         verdict,
         figures=key_figures(page.run) if level != "failed" else (),
-        actions=tuple(action(page, finding, f"{state(page)}: {verdict}") for finding in chosen)
+        actions=tuple(action(page, finding, f"{title}: {verdict}") for finding in chosen)
         or without_change(page, level),
         note=note(page, chosen[0] if chosen else None, chosen),
     )

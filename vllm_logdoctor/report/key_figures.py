@@ -44,10 +44,10 @@ _FAILED = "Failed requests"
 
 
 def key_figures(run: Run) -> tuple[Figure, ...]:
-    """Return at most five figures with their names, as inline Markdown."""
-    return tuple(
-        [*_of_load(run), *_of_batches(run), *_of_cache(run), *_of_requests(run), *_of_start(run)][:_MOST]
-    )
+    """Return at most five figures with their names, as inline Markdown; none that the verdict and the load say anyway."""
+    found = [*_of_load(run), *_of_batches(run), *_of_cache(run), *_of_requests(run), *_of_start(run)]
+    alone = len(found) == 1 and found[0][0] in ("answered", "prompts") and not run.samples
+    return () if alone else tuple(found[:_MOST])
 
 
 def startup_seconds(phases: Sequence[Phase]) -> float | None:
@@ -110,8 +110,8 @@ def _of_load(run: Run) -> Iterator[Figure]:
         )
     if figures.running or figures.waiting:
         waiting = f"{figures.waiting:,} waiting" if figures.waiting else "queue empty"
-        lines = {1: " in the only statistics line", 2: " in 2 statistics lines"}.get(len(points), "")
-        yield "requests at once", f"up to {figures.running or 0:,} running, {waiting}{lines}"
+        most = "up to " if len(points) > 1 else ""
+        yield "requests at once", f"{most}{figures.running or 0:,} running, {waiting}"
 
 
 def _requests(step: Step) -> str:

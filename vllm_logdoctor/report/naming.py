@@ -318,14 +318,6 @@ def _seconds(run: Run) -> float:
     return run.ended - run.started
 
 
-def begins_with_load(run: Run) -> bool:
-    """Return whether the first time in the log is that of a statistics line: its whole interval lies before the log."""
-    first = run.samples[0] if run.samples and (run.launched_by or not start_seen(run)) else None
-    if first is None or first.time is None or run.started is None:
-        return False
-    return first.time <= run.started
-
-
 def shows_a_run(run: Run) -> bool:
     """Return True if a log shows a complete start, a load or its end, not only a piece between them."""
     seen = run.startup_complete or run.samples or run.progress or run.benchmarks or run.accesses

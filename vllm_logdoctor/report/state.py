@@ -161,7 +161,7 @@ def _state_of_limited(page: Page) -> str:
     if not no_request_succeeded(page.run) or failing_requests(page):
         return f"LIMITED: {_limit(page)}"
     if page.diagnosis.bottleneck.reason == ONE_FAILED:
-        return "REQUEST FAILED: the only one answered"
+        return f"REQUEST FAILED: {_logged_error(page) or 'the only one answered'}"
     return "REQUESTS FAILED: no request succeeded"
 
 
@@ -183,7 +183,7 @@ def _state_of_healthy(page: Page) -> str:
     if outputs_are_empty(run):
         return "TO CHECK: every printed output is empty"
     if limit == "none-clear" and not run.samples:
-        shown = "COMPLETED" if run.kind == "offline" and not run.startup_complete else "HEALTHY"
+        shown = "COMPLETED" if run.kind == "offline" else "HEALTHY"
         return f"{shown}: no statistics of the load in this log"
     if limit == "client-limited" and load_of(run).lines < LEAST_LOAD:
         return "NO FAILURE: too few statistics lines to judge the load"

@@ -28,8 +28,8 @@ REVERSED = (
     " the log and analyze it again: `tac LOG | logdoctor analyze -`."
 )
 _REST_OF_LOG = (
-    "Get the rest of the log and how the process ended: `docker inspect`, `kubectl describe pod`, `kubectl logs"
-    " --previous`, `journalctl -u` or `sacct`."
+    "If the process still runs, see what it does: `py-spy dump --pid PID`. If it ended, get its exit status, the rest of its"
+    " output, and `dmesg -T` of its node."
 )
 _DOWNLOADED_BEFORE = "Wait for the download if the process still runs; to start without it, give the path of a local copy as the model."
 

@@ -30,6 +30,7 @@ LEAD = 320
 """Characters of an explanation on the first screen; the rest follows in the details."""
 _QUOTE = 240
 _REPEATED = 6
+_WORD = lazy_pattern(r"[A-Za-z]{3}")
 # Compiler error: ...    First mismatch: ...
 _QUOTATION = lazy_pattern(r"(?:^|(?<=[.!?] ))[A-Z][^.:]{2,40}: ")
 _DOUBT: dict[Confidence, str] = {"high": "", "medium": "Probable cause", "low": "Possible cause"}
@@ -180,7 +181,11 @@ def _cut_off(page: Page) -> str:
         return f"The engine was ready{page.cited(ready.evidence, 1)}; the log ends before the first {first}."
     parts = [phase for phase in page.run.phases if phase.parent == "startup" and phase.name in PHASES]
     if not parts or parts[-1].name == "unexplained":
-        return "The log ends before start-up completed."
+        last_line = next((one for one in reversed(page.run.tail) if _WORD.search(one.message)), None)
+        if last_line is None:
+            return "The log ends before start-up completed."
+        said = f"{code(last_line.message, _QUOTE // 2)}{page.cited([page.run.evidence(last_line)], 1)}"
+        return f"The log ends before start-up completed; its last line: {said}."
     last = parts[-1]
     loaded = page.run.measured.get("model_weights_gib") if last.name == "load-weights" else None
     when, evidence = ("after", loaded.evidence) if loaded is not None else ("during", last.evidence)

@@ -359,7 +359,7 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
     if name == "max-num-seqs-limited" and limit_is_probable(run, name, load):
         return f"Probably {_MEANING[name]}"
     if name == "kv-cache-limited" and limit_is_probable(run, name, load):
-        return "Requests waited {span} beside a KV cache that was not full, probably because its free part was too small for the next one"
+        return "Requests waited {span} although the KV cache was not full, probably because its free part was too small for the next one"
     if name == "kv-cache-limited" and max(span.sample.kv_usage or 0.0 for span in held) < KV_FULL:
         return "The free part of the KV cache was too small for the next request {span}"
     if name == "kv-cache-limited" and any(span.waits for span in held):

@@ -19,6 +19,7 @@ _CARDS = {"rocm": "rocm-smi --showproductname"}
 _LISTED = "detected-different-devices-system-make-sure-set"
 _LINKS = {"rocm": "rocm-smi --showtopo"}
 
+_AT_THE_BEGINNING = "keep the log from its first line"
 _TWO_INTERVALS = 20.0
 """Seconds in which statistics are printed once for sure: one is 10 s long unless set."""
 _V1_PRINTS = "0.11.1"
@@ -33,35 +34,53 @@ _OF_SETTINGS = _OF_MEMORY | {"configuration", "parallelism", "scheduler"}
 """Topics of failures whose steps need the size of memory, the cards, the settings of the run."""
 
 
-def unknowns_of(run: Run, topic: str = "") -> tuple[str, ...]:
-    """Return what this run's log does not contain, each with what would log it next time.
+def unknowns_of(
+    run: Run, topic: str = "", *, by_release: bool = True, open_question: bool = True
+) -> tuple[str, ...]:
+    """Return what this run's log does not contain and a step needs, each with what would log it next time.
 
     Args:
         run: the run.
         topic: of the failure that ended the run, or "": of a failure only what its steps need is missing.
+        by_release: whether a step depends on the release of vLLM.
+        open_question: whether anything is left to decide; else only a load that the log does not show is missing.
     """
-    return tuple(_unknowns(run, topic))
+    found = list(_unknowns(run, topic, by_release, open_question))
+    first = [one.partition(":")[0] for one in found if _AT_THE_BEGINNING in one]
+    if len(first) < 2:
+        return tuple(found)
+    names = [first[0], *(f"{one[:1].lower()}{one[1:]}" if one[1:2].islower() else one for one in first[1:])]
+    listed = f"{', '.join(names[:-1])} and {names[-1]}: {_AT_THE_BEGINNING}."
+    return (listed, *(one for one in found if _AT_THE_BEGINNING not in one))
 
 
-def _unknowns(run: Run, topic: str) -> Iterator[str]:
+def _unknowns(run: Run, topic: str, by_release: bool, open_question: bool) -> Iterator[str]:
     if run.kind in ("build", "test", "client", "container") or run.router or not _is_of_vllm(run):
         return
-    where = _in_job(run)
-    if run.version is None and (run.arguments or run.engine_config):
-        yield f"vLLM release: run `pip show vllm`{where}."
-    elif run.version is None:
-        yield f"vLLM release: keep the log from its first line, or run `pip show vllm`{where}."
-    elif is_inferred(run.version):
-        yield f"Exact vLLM release: run `pip show vllm`{where}."
-    if not topic or topic in _OF_SETTINGS:
+    if by_release and open_question:
+        yield from _release_unknowns(run, topic)
+    if open_question and (not topic or topic in _OF_SETTINGS):
         yield from _launch_unknowns(run)
     if not run.samples and not topic:
         yield from _load_unknowns(run)
+    if not open_question:
+        return
     memory = memory_of(run)
     if not topic or topic in _OF_CARDS:
         yield from _card_unknowns(run, memory, links=not topic or topic == "parallelism")
     if not topic or topic in _OF_MEMORY:
         yield from _cache_unknowns(run, memory)
+
+
+def _release_unknowns(run: Run, topic: str) -> Iterator[str]:
+    where = _in_job(run)
+    if run.version is None and (run.arguments or run.engine_config):
+        yield f"vLLM release: run `pip show vllm`{where}."
+    elif run.version is None:
+        way = f", or run `pip show vllm`{where}" if topic else ""
+        yield f"vLLM release: {_AT_THE_BEGINNING}{way}."
+    elif is_inferred(run.version):
+        yield f"Exact vLLM release: run `pip show vllm`{where}."
 
 
 def _in_job(run: Run) -> str:
@@ -70,7 +89,7 @@ def _in_job(run: Run) -> str:
 
 def _launch_unknowns(run: Run) -> Iterator[str]:
     if not run.config and not (run.benchmarks and run.benchmarks[-1].asked):
-        yield "Configuration: keep the log from its first line."
+        yield f"Configuration: {_AT_THE_BEGINNING}."
     elif run.config and run.kind == "server" and not run.arguments:
         yield "Launch command: keep the API server's lines."
     elif run.arguments and not arguments_are_whole(run):
@@ -89,19 +108,13 @@ def _load_unknowns(run: Run) -> Iterator[str]:
     if run.seen("stats-disabled-api-servers"):
         yield "Load: this release prints no statistics with several API servers; scrape /metrics."
     elif run.kind == "offline" and (run.startup_complete or run.setting("disable_log_stats") is True):
-        yield f"Load: {_offline_statistics(run)}."
+        # The bars of an offline engine show its load.
+        if not run.progress and (run.engine == "V0" or at_least(run.release, _V1_PRINTS)):
+            yield "Load: start the engine with `LLM(..., disable_log_stats=False)`."
     elif run.setting("disable_log_stats") is True:
         yield "Load: statistics are off; start without `--disable-log-stats`."
     elif run.startup_complete:
         yield from _no_statistics(run)
-
-
-def _offline_statistics(run: Run) -> str:
-    """Return how to get statistics of an offline engine: the V1 engine of the first releases prints none."""
-    none = "offline engines print no statistics by default"
-    if run.engine == "V0" or at_least(run.release, _V1_PRINTS):
-        return f"{none}; `LLM(..., disable_log_stats=False)` turns them on"
-    return none if run.release is None else "offline engines of this release print no statistics"
 
 
 def _no_statistics(run: Run) -> Iterator[str]:
@@ -138,8 +151,7 @@ def _cache_unknowns(run: Run, memory: Memory | None) -> Iterator[str]:
         and not pools(run)
         and not _shows_blocks(run)
     ):
-        how = "the engine's start-up lines at INFO" if run.engine_config else "the log from its first line"
-        yield f"KV cache size: keep {how}."
+        yield f"KV cache size: {'keep the start-up lines of the engine at INFO' if run.engine_config else _AT_THE_BEGINNING}."
 
 
 def _shows_blocks(run: Run) -> bool:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from vllm_logdoctor.report.clock import moment_of
 from vllm_logdoctor.report.escape import code, inline
 from vllm_logdoctor.report.figures import capital, number, percent, statuses, table
-from vllm_logdoctor.report.naming import begins_with_load
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.totals import benchmarks, offline, speculation_line, transfers
 from vllm_logdoctor.report.series import Point, points_of
@@ -60,20 +59,18 @@ def _statistics(page: Page, figures: Serving) -> list[str]:
     points = points_of(page.run)
     busy = busy_of(points)
     idle = (
-        f", {figures.samples - figures.busy:,} without a request and not counted"
-        if figures.samples > figures.busy
-        else ""
+        f"; the figures are of the {figures.busy:,} with requests" if figures.samples > figures.busy else ""
     )
     several = len(figures.engines) > 1
-    before = ", the first for the interval before the log" if begins_with_load(page.run) else ""
     lines = [
-        f"{plural(figures.samples, 'statistics line')}{idle}{'; all engines in sum' if several else ''}{before}.",
+        f"{plural(figures.samples, 'statistics line')}{idle}{'; all engines in sum' if several else ''}.",
         "",
     ]
     lines += _missing(page.run)
     if len(busy) < LEAST_ROWS:
         values = [words for name, pick, _ in CURVES if (words := _values(name, busy, pick))]
-        lines += [f"{capital('; '.join(values))}."] if values else []
+        order = "In the order of the lines: " if len(busy) > 1 else ""
+        lines += [f"{capital(order + '; '.join(values))}."] if values else []
         return _with_extra(page, figures, lines)
     whole = not any(point.lines > 1 for point in points)
     tops = highest_of(page.run)
