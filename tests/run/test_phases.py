@@ -346,3 +346,18 @@ def test_a_start_fails_with_the_first_process_that_says_so() -> None:
         "(EngineCore_DP0 pid=2) ERROR 03-04 10:00:47 [core.py:1330] EngineCore failed to start.",
     ]
     assert spans(only_run("\n".join(lines)))["startup"] == 40
+
+
+def test_flashinfer_s_own_clock_says_how_long_it_tuned() -> None:
+    tuned = "(EngineCore pid=5) 2026-03-04 10:02:{} - INFO - autotuner.py:457 - flashinfer.jit: [Autotuner]: Autotuning process {}\n"
+    lines = DRAFTED.splitlines(keepends=True)
+    log = "".join(
+        [*lines[:-1], tuned.format("09,616", "starts ..."), tuned.format("19,124", "ends"), lines[-1]]
+    )
+    phase = named(only_run(log), "autotune")
+    assert phase.seconds == pytest.approx(9.508)
+    assert phase.parent == "engine-init"
+    at_once = "".join(
+        [*lines[:-1], tuned.format("09,616", "starts ..."), tuned.format("09,750", "ends"), lines[-1]]
+    )
+    assert not any(one.name == "autotune" for one in only_run(at_once).phases)

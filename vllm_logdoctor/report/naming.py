@@ -107,6 +107,7 @@ PHASES: dict[str, str] = {
     "kv-cache": "KV cache",
     "graph-capture": "CUDA graph capture",
     "kernel-build": "kernel builds (JIT)",
+    "autotune": "kernel autotuning (FlashInfer)",
     "engine-init": "profiling, KV cache, warm-up",
     "warm-up": "warm-up",
     "api-server": "API server",

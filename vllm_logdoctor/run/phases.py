@@ -13,6 +13,7 @@ from vllm_logdoctor.events import Event
 from vllm_logdoctor.parse import Process
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.draft_phases import is_of_draft_model
+from vllm_logdoctor.run.library_kernels import autotunings, kernel_builds
 from vllm_logdoctor.run.model import Evidence, Phase, Run
 from vllm_logdoctor.run.phase_parts import (
     SHORTEST_GAP,
@@ -73,8 +74,6 @@ _ROUNDED = 2.0
 """Seconds by which a phase may begin before the run because printed times are whole."""
 _LONGER_THAN_ROUNDED = 5.0
 """Seconds from which the time between two lines with whole seconds says how long something took."""
-_DAY = 86400.0
-_SAME_CLOCK = 3600.0  # Seconds behind the last time, from which a time is one of another time zone.
 _STOPPING = (
     "shutdown-step", "shutdown-initiated", "interrupt-received", "uvicorn-stopping", "shutdown-waiting", "shutdown-complete",
     "server-process-finished",
@@ -104,46 +103,12 @@ def phases_of(run: Run, builder: RunBuilder) -> list[Phase]:
         *with_profiling(timed, _profiling(builder, timed)),
         *_startup(run, builder, timed, ready),
         *_encoder(builder, timed),
+        *(_slowest(phases) for phases in autotunings(builder)),
     ]
     found += _serving(run, builder, ready)
     whole = without_lost_wholes(with_parts_of_compile(found))
-    begun = begun_with_parts(fitted([*whole, *_kernel_builds(builder, whole)]))
+    begun = begun_with_parts(fitted([*whole, *kernel_builds(builder, whole)]))
     return _ordered(inside(inside(begun)))  # Parts of parts too.
-
-
-def _kernel_builds(builder: RunBuilder, phases: Sequence[Phase]) -> Iterator[Phase]:
-    """Yield the builds of kernels, those that follow each other as one phase: one process builds while the others wait."""
-    seen = builder.messages.get("aiter-module-built")
-    ends: list[tuple[float, float, tuple[Evidence, ...]]] = [
-        (end - (event.number("seconds") or 0.0), end, (builder.evidence(event.record),))
-        for number, event in enumerate(seen.first if seen else ())
-        if (end := _printed_time(event, builder.times.get(("aiter-module-built", number)))) is not None
-    ]
-    spans: list[tuple[float, float, tuple[Evidence, ...]]] = []
-    for start, end, proof in sorted(ends, key=lambda one: one[:2]):
-        if spans and start - spans[-1][1] <= _ROUNDED:
-            first, last, lines = spans.pop()
-            start, end, proof = first, max(last, end), lines + proof
-        spans.append((start, end, proof))
-    parts = [phase for phase in phases if phase.parent == "startup" and phase.name != "unexplained"]
-    for start, end, proof in spans:
-        around = [
-            one.name for one in parts if (one.start or end) - _ROUNDED <= start < (one.end or 0.0) - _ROUNDED
-        ]
-        yield _span("kernel-build", start, end, proof, around[-1] if around else "startup")
-
-
-def _printed_time(event: Event, now: float | None) -> float | None:
-    """Return the time that a line prints, on the clock of the run, or None; another library's clock may print the year.
-
-    AITER prints each line twice, once without a time:
-    (Worker_TP2 pid=9) [2026-03-04 10:17:05] INFO core.py:863: finish build [module_norm], cost 45.5s
-    """
-    printed = event.record.outer_time
-    if event.record.time is not None or printed is None or now is None:
-        return now if event.record.time is not None else None
-    same_day = printed - _DAY * round((printed - now) / _DAY)
-    return same_day if -_ROUNDED <= same_day - now <= _SAME_CLOCK else None
 
 
 def _ordered(phases: Iterable[Phase]) -> list[Phase]:
