@@ -13,15 +13,20 @@ from vllm_logdoctor.report.escape import code
 _BAR = lazy_pattern(r"(?<!\\)\|")
 
 
+_HALF = 1e-12
+
+
 def number(value: float | None) -> str:
     """Return a number with thousands separators and no more digits than say something.
 
     Example:
-        >>> number(85760), number(351.72), number(23.58), number(0.0521), number(None)
-        ('85,760', '352', '23.6', '0.052', 'unknown')
+        >>> number(85760), number(351.72), number(27.95), number(0.0521), number(None)
+        ('85,760', '352', '28', '0.052', 'unknown')
     """
     if value is None or not math.isfinite(value):
         return "unknown"
+    if isinstance(value, float):
+        value *= 1 + _HALF  # A printed half is rounded up: in binary 27.95 is a little less.
     if isinstance(value, int) or abs(value) >= 100:
         return f"{value:,.0f}"
     if abs(value) >= 10:

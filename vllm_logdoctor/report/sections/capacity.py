@@ -39,7 +39,7 @@ def _sizes(page: Page) -> list[str]:
         parts.append(f"{number(room)} GiB{each}{_proof(page, 'available_kv_cache_gib')}")
     if memory and room:
         per = f" per token{each}" + (" of a full-length request" if memory.hybrid else "")
-        parts.append(f"{number(room * _GIB / memory.held / _KIB)} KiB{per}")
+        parts.append(f"about {number(room * _GIB / memory.held / _KIB)} KiB{per}")
     if full is not None:
         of = f" of {number(length)} tokens" if isinstance(length, int) else " of full length"
         held = at_once(full)
