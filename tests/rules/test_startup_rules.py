@@ -274,3 +274,26 @@ def test_of_two_parts_of_a_start_the_longer_one_comes_first() -> None:
 
     assert first(80.0, 400.0) == "slow-weight-loading-storage"
     assert first(400.0, 80.0) == "slow-startup-model-download"
+
+
+def test_a_build_without_a_release_number_is_offered_what_its_own_line_names() -> None:
+    named = (
+        "Auto-prefetch is disabled because the filesystem (EXT4) is not a recognized network FS (NFS/Lustre)."
+    )
+    phases = (("load-weights", 400.0), ("read-weights", 400.0))
+    found = {
+        bool(messages): advice(
+            a_run(
+                measured={"model_weights_gib": 10.0},
+                phases=phases,
+                messages=messages,
+                version="0.1.dev1+g6804e1b81",
+            )
+        )
+        for messages in ((), (named,))
+    }
+    offered = {
+        known: "prefetch" in str(one["slow-weight-loading-storage"].alternatives)
+        for known, one in found.items()
+    }
+    assert offered == {False: False, True: True}

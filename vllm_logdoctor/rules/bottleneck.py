@@ -129,9 +129,7 @@ def _without_statistics(run: Run) -> Bottleneck:
             taken,
         )
     if run.kind == "offline" and run.startup_complete:
-        return Bottleneck(
-            "startup-only", "The engine started; offline engines print no statistics by default"
-        )
+        return Bottleneck("startup-only", "The engine started; the log shows no load")
     if run.startup_complete or run.config or run.measured or run.phases:
         part = "the" if run.startup_complete else "a part of the"
         return Bottleneck("startup-only", f"The log shows {part} start-up and no load")

@@ -363,14 +363,22 @@ def _loading_effect(case: RuleContext, seconds: float, gib: float | None) -> Eff
     )
 
 
+_PREFETCH = (
+    "--safetensors-load-strategy prefetch: the files are read in order first; the host needs the memory"
+)
+
+
 def _other_loaders(case: RuleContext, file_system: str, *, reader_changed: bool) -> Iterator[str]:
     """Yield other ways to read weights that the release has, the run did not take and the change is not."""
     if case.version and file_system.upper() not in _OF_LOCAL_DISKS:
         yield "--load-format runai_streamer for object storage and parallel file systems"
     strategy = flag_for_field("safetensors_load_strategy", case.version)
+    named = case.event("weights-prefetch-off") is not None
+    if named and strategy is None and not reader_changed and _fits_host(case):
+        yield _PREFETCH  # A build without a release number, whose own line names it.
     if strategy is not None and not reader_changed and not case.asked_for("safetensors_load_strategy"):
         if "prefetch" in strategy.choices and _fits_host(case):
-            yield "--safetensors-load-strategy prefetch: the files are read in order first; the host needs the memory"
+            yield _PREFETCH
         elif "prefetch" not in strategy.choices and strategy.default == "lazy":
             yield "--safetensors-load-strategy eager: whole files instead of small reads, for network file systems"
     if (whole(case.run.setting("tensor_parallel_size")) or 1) > 1 and case.version:
