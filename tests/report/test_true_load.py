@@ -339,10 +339,10 @@ def test_the_key_of_a_server_is_a_variable_of_the_benchmark() -> None:
 
 def test_a_benchmark_is_not_asked_to_send_more_requests() -> None:
     quiet = [statistics(second, 3, 0, 1.0) for second in range(120, 240, 10)]
-    assert "Send more requests at once" in report([*START, *quiet, *[ANSWER] * 50])
+    assert "Send twice as many requests at once" in report([*START, *quiet, *[ANSWER] * 50])
     command = "vllm bench serve --model org/model --num-prompts 50 --request-rate 1"
     text = report([*START, command, *quiet, *[ANSWER] * 50])
-    assert "Send more requests at once" not in text
+    assert "Send twice as many requests at once" not in text
     assert "come from a benchmark in this log" in text
 
 

@@ -19,7 +19,7 @@ from vllm_logdoctor.run.model import Run, Value
 CALM = {"running": 8, "generation": 300.0, "kv": 4.0}
 CLIENT = "client-concurrency-bound"
 SLOTS = "scheduler-limit-not-memory"
-MORE = "send more requests at once from the client, if it has more to send"
+MORE = "send {} requests at once from the client, if it has more to send"
 H100 = "0, NVIDIA H100 80GB HBM3, 81559 MiB, 550.54"
 
 
@@ -77,7 +77,7 @@ def test_what_more_requests_bring_ends_where_the_server_is_full(
     assert (words or "not far from its own limit") in found.explanation or words is None
     assert ("not far from its own limit" in found.explanation) is (words is not None)
     assert (found.effect and found.effect.high) == high
-    assert list(knobs(found)) == ([MORE] if high else [])
+    assert list(knobs(found)) == ([MORE.format("twice as many" if words is None else "more")] if high else [])
     if high:
         assert found.effect is not None
         assert ("cache and max_num_seqs allow" in found.effect.basis) is (high < 1.9)

@@ -219,7 +219,7 @@ def test_a_client_whose_long_prompts_take_the_steps_is_not_asked_for_more_reques
     assert not reading.changes
     assert "In 48 % of this time the steps computed prompts" in reading.explanation
     answering = advice(a_run(samples=load((20, UNDER_USED), (4, LONG_PROMPT))))["client-concurrency-bound"]
-    assert "more requests" in answering.changes[0].knob
+    assert "requests at once from the client" in answering.changes[0].knob
 
 
 BEHIND_PROMPTS = {"running": 2, "waiting": 1, "kv": 3.6, "prompt": 1486.5, "generation": 1.3}

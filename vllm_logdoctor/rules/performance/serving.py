@@ -243,7 +243,8 @@ def room_to_grow(usage: float, running: int, max_num_seqs: int | None) -> float:
 def _more_requests(case: RuleContext, growth: float) -> tuple[Change, ...]:
     if growth < LEAST_ROOM:
         return ()
-    words = "send more requests at once from the client, if it has more to send"
+    # The published gain is that of twice the requests.
+    words = f"send {'twice as many' if growth >= 2 else 'more'} requests at once from the client, if it has more to send"
     return (action(words, before=round(case.load.running) or 1),)
 
 
