@@ -100,6 +100,15 @@ def test_answers_that_end_at_the_context_again_and_again_are_capped_however_larg
     assert "long-answers-hold-the-server" not in advice(answers_in_a_large_cache(3, 131_072))
 
 
+def test_the_tokens_of_an_answer_are_those_of_full_length_requests_where_layers_share_the_cache() -> None:
+    """The printed tokens of such a cache are 600,000, and it holds 61 requests of 32,768: each answer ends at the context."""
+    run = answers_in_a_large_cache(3, 32_768)
+    run.measured["kv_cache_tokens"] = Value(600_000, "reported")
+    assert "long-answers-hold-the-server" not in advice(run)
+    run.measured["max_concurrency"] = Value(61.0, "reported")
+    assert "3 times to the end of the context" in advice(run)["long-answers-hold-the-server"].explanation
+
+
 def test_a_slow_answer_whose_growth_is_not_printed_in_each_line_is_one() -> None:
     parts = [
         (1, {"running": 1, "waiting": 14, "kv": 76.5 + 0.1 * (n // 3), "generation": 5.4}) for n in range(60)

@@ -140,8 +140,9 @@ def _tokens(case: RuleContext, series: Sequence[Span], start: int, end: int) -> 
     memory = memory_of(case.run)
     if memory is None and each < LEAST_HELD:
         return None
-    whole = memory.tokens if memory else 100 * generated * (last.running or 1) / (growth + ROUNDING)
-    held = whole * each / 100
+    # Of layers of several kinds the printed tokens are not those that a request fills.
+    cache = memory.held if memory else 100 * generated * (last.running or 1) / (growth + ROUNDING)
+    held = cache * each / 100
     prompts, seconds = 0.0, 0.0
     for span in reversed(series[:start]):
         if not span.sample.running:
