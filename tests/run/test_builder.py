@@ -154,8 +154,8 @@ def test_a_call_site_has_the_first_message_that_it_printed() -> None:
 
 def test_two_clocks_in_one_line_are_those_of_a_logger_and_its_wrapper() -> None:
     alone = built(written(SLOW, time=None, outer_time=50.0), written(SLOW))
-    assert (alone.stamped_twice, alone.outer_clock.first, alone.clock.first) == (False, 50.0, 601.0)
-    assert built(written(SLOW, outer_time=50.0)).stamped_twice
+    assert (alone.ahead_of_wrapper, alone.outer_clock.first, alone.clock.first) == (None, 50.0, 601.0)
+    assert built(written(SLOW, outer_time=50.0)).ahead_of_wrapper == 551.0
 
 
 def test_the_first_and_the_last_record_are_those_of_the_run() -> None:

@@ -179,3 +179,8 @@ def test_the_command_of_a_benchmark_client_is_kept_with_its_line(line: str, comm
 def test_a_sentence_about_a_benchmark_is_no_command() -> None:
     run = only_run(text(start(), ["See vllm bench serve --help for how to measure it.", statistics()]))
     assert not run.load_commands
+
+
+def test_a_line_too_long_for_a_command_is_none() -> None:
+    long = "+ vllm bench serve --model org/m --header " + "x" * 16_000
+    assert not only_run(text(start(), [long, statistics()])).load_commands
