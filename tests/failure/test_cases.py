@@ -207,6 +207,10 @@ CASES = {
         "ValueError: No valid attention backend found for cuda with AttentionSelectorConfig(head_size=64). Reasons: {FLASH_ATTN: [kv_cache_dtype not supported]}.",
         "attention-backend-incompatible", "No valid attention backend for this configuration", "--kv-cache-dtype auto",
     ),
+    "a socket file in use, and no port": RuleContext(
+        "zmq.error.ZMQError: Address already in use (addr='ipc:///tmp/lake_rpc_0')",
+        "port-in-use", "Socket file already in use", "ss -xlp",
+    ),
     "a condition that is raised": RuleContext(
         "ValueError: Model Runner V2 requires Triton.",
         "settings-refused", "Check failed: Model Runner V2 requires Triton.", "Model Runner V2 requires Triton",
