@@ -209,3 +209,22 @@ def test_of_a_compiler_error_that_names_a_place_alone_the_exception_behind_it_is
     text = report(lines)
     assert "`ValueError: the range must be a power of 2` [L7]" in text
     assert text.count("CompilationError") == 1
+
+
+def test_a_program_that_only_its_traceback_shows_gets_arguments_of_the_class() -> None:
+    def steps(place: str) -> str:
+        return report(
+            [
+                "Traceback (most recent call last):",
+                '  File "/home/me/test.py", line 14, in <module>',
+                "    model = LLM(model=path)",
+                f'  File "/opt/lib/python3.10/site-packages/vllm/{place}", line 242, in __init__',
+                "    self.llm_engine = self.engine_class.from_engine_args(",
+                '  File "/opt/lib/python3.10/site-packages/vllm/model_executor/model_loader/loader.py", line 8, in load_model',
+                "    w = torch.empty(rows)",
+                "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.75 GiB.",
+            ]
+        )
+
+    assert "`tensor_parallel_size`" in steps("entrypoints/llm.py")
+    assert "`--tensor-parallel-size`" in steps("engine/server.py")
