@@ -77,11 +77,12 @@ def _unexplained(analysis: Analysis) -> list[Unknown]:
         line for diagnosis in analysis.runs for finding in diagnosis.findings for line in finding.evidence
     }
     # IndexError('list index out of range'): some lines print the exception before its traceback.
+    places = {(one.file, one.line) for one in explained}
     raised = [text for one in explained if len(text := one.text.partition("Error: ")[2]) >= _WHOLE]
     return [
         group
         for group in analysis.coverage.unknown
         if _WORD.search(group.template)
-        and not (group.count == 1 and group.first in explained)
+        and not (group.count == 1 and (group.first.file, group.first.line) in places)
         and not any(text in group.first.text for text in raised)
     ]
