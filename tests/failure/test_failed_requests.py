@@ -217,7 +217,7 @@ def test_one_failed_request_is_no_verdict_on_all_and_asks_nobody_to_read_what_is
         "AssertionError: Expected reading 32 frames, but only loaded 9 frames from video.\n"
         'INFO:     10.0.0.2:20037 - "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error\n'
     )
-    assert text.startswith("# REQUEST FAILED: the only one answered")
+    assert text.startswith("# REQUEST FAILED: video of a request has unreadable frames")
     assert "only 9 could be decoded" in text
     assert "No request succeeded" not in text
     assert "Read the traceback" not in text
