@@ -241,3 +241,13 @@ def test_a_wrapper_without_its_cause_asks_for_the_lines_above() -> None:
 def test_a_neuron_sequence_needs_a_block_of_full_length() -> None:
     text = _raised("AssertionError", "/opt/vllm/worker/neuron_model_runner.py:_prepare_prompt").replace("    step()", "    assert len(block_table) == 1")  # fmt: skip
     assert "`--block-size`" in root(text).alternatives[0]
+
+
+@pytest.mark.parametrize(("function", "registers"), [("register_memory", True), ("create_backend", False)])
+def test_memory_that_a_connector_could_not_register_is_not_one_of_three_faults(
+    function: str, registers: bool
+) -> None:
+    files = ("/opt/vllm/distributed/kv_transfer/kv_connector/v1/nixl_connector.py:setup", f"/opt/lib/python3/site-packages/nixl/_api.py:{function}")  # fmt: skip
+    found = root(_raised("nixl._bindings.nixlBackendError: NIXL_ERR_BACKEND", *files))
+    assert ("register the memory" in found.title) is registers
+    assert found.alternatives[0].startswith("Allow the process to lock memory") is registers
