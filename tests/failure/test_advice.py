@@ -4,6 +4,7 @@ import pytest
 
 from tests.failure.judging import examples, root
 from tests.failure.records import framed, traceback
+from vllm_logdoctor.report.proof import figures
 from vllm_logdoctor.rules.already_set import is_pointless
 from vllm_logdoctor.rules.failure.wording import filled
 from vllm_logdoctor.run.model import Run, Value
@@ -53,6 +54,19 @@ def test_the_share_of_the_card_is_not_changed_where_the_size_of_the_cache_is_giv
 
 def test_a_cache_of_a_given_size_is_made_larger_by_that_setting():
     assert "Raise `--kv-cache-memory-bytes`" in _after_fixed_cache("kv-cache-too-small-for-max-model-len")
+
+
+def test_the_figures_of_an_explanation_have_their_lines_as_evidence():
+    head, rest = examples()["oom-cudagraph-capture"].split("\n", 1)
+    printed = [
+        "INFO 05-01 10:00:50 [gpu_model_runner.py:5955] Estimated CUDA graph memory: 3.25 GiB total",
+        "INFO 05-01 10:00:51 [gpu_worker.py:436] Available KV cache memory: 4.75 GiB",
+        "INFO 05-01 10:00:52 [gpu_model_runner.py:4820] Model loading took 9.5 GiB memory and 2.3 seconds",
+    ]
+    found = root("\n".join([head, *printed, rest]))
+    assert "3.25 GiB" in found.explanation
+    assert "4.75 GiB" in found.explanation
+    assert {one.text for one in figures(found)} == set(printed[:2])
 
 
 def test_no_setting_of_attention_is_dropped_for_a_kernel_of_a_linear_layer():

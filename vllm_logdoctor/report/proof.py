@@ -20,6 +20,8 @@ _ONLY_PLACE = lazy_pattern(r"\w: at \d+:\d+:\s*\Z")
 _SAYS = lazy_pattern(r"[\w.]*(?:Error|Exception): \w")
 _WORD = lazy_pattern(r"[A-Za-z]{2,}")
 _DIGITS = lazy_pattern(r"\d+(?:\.\d+)?")
+# 150,744
+_SEPARATOR = lazy_pattern(r"(?<=\d),(?=\d{3}\b)")
 _FULL_LINE = 56
 _LONGEST = 600
 """Characters that evidence keeps of a line."""
@@ -99,7 +101,29 @@ def carrying(root: Finding) -> tuple[Evidence, ...]:
     lines = quoted(root)[1]
     of_place = root.id in (CODE, UNKNOWN)
     more = (one for one in telling(root) if one not in lines and (of_place or not is_indented(one.text)))
-    return (*lines, *more)
+    return tuple(dict.fromkeys((*lines, *figures(root), *more)))
+
+
+def figures(root: Finding) -> tuple[Evidence, ...]:
+    """Return the lines in which the run printed the figures of an explanation: they prove it, and are nothing that broke.
+
+    Example:
+        >>> texts = "ValueError: no memory", "INFO 04-12 07:11:48 [w.py:2] Available KV cache memory: -1.2718 GiB", "INFO [m.py:7] took 9 s"
+        >>> lines = tuple(Evidence("a.log", number, text) for number, text in enumerate(texts))
+        >>> [one.line for one in figures(Finding("x", "failure", "high", "high", "t", "-1.27 GiB are left.", "root", lines))]
+        [1]
+    """
+    given = _numbers(root.explanation)
+    return tuple(
+        one
+        for one in decisive(root)[1:]
+        if _NORMAL.search(one.text[:_HEADER]) and given & _numbers(one.text.partition("] ")[2])
+    )
+
+
+def _numbers(text: str) -> set[float]:
+    """Return the numbers in a text, rounded as an explanation shows them."""
+    return {round(float(one), 2) for one in _DIGITS.findall(_SEPARATOR.sub("", text))}
 
 
 def quoted(root: Finding) -> tuple[str, tuple[Evidence, ...]]:

@@ -12,6 +12,8 @@ from vllm_logdoctor.run.model import Run
 _PATH = lazy_pattern(
     r"[/.~]|[A-Za-z]:\\|[^/]+/[^/]+/|(?i:(?:models?|checkpoints?|ckpts?|weights|data|outputs?|results?|runs?|snapshots?)/)"
 )
+PRINTED = {"graphs_gib": "graph-memory-estimated"}
+"""Figures that are no setting and no measured value of a report, with the message that prints them in GiB."""
 _CONDITION = lazy_pattern(r"(?P<sign>>=|<=|!=|>|<|=)?\s*(?P<value>.+)")
 
 
@@ -29,6 +31,9 @@ def facts_of(run: Run) -> dict[str, Any]:
         facts["model"] = run.model.value
     if isinstance(model := facts.get("model"), str):
         facts["model_kind"] = "path" if _PATH.match(model) else "repository"
+    for name, message in PRINTED.items():
+        if (seen := run.seen(message)) is not None:
+            facts[name] = seen.first[0].number("gib")
     ranks = {process.name for process in run.processes if process.role == "worker"}
     facts["ranks"] = len(ranks)
     return facts

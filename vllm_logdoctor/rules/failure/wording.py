@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -18,6 +18,7 @@ from vllm_logdoctor.rules.already_set import already_set, fixes_cache, is_pointl
 from vllm_logdoctor.rules.cache_to_give import takes_too_much
 from vllm_logdoctor.rules.capacity.fp8 import in_formats_of_card, refuses_fp8
 from vllm_logdoctor.rules.failure.device_terms import device_named, in_words_of_device
+from vllm_logdoctor.rules.failure.facts import PRINTED
 from vllm_logdoctor.rules.failure.matching import RuleMatch
 from vllm_logdoctor.rules.failure.signatures import FailureRule, expression
 from vllm_logdoctor.rules.model import Change, Confidence, Finding, Role
@@ -64,6 +65,7 @@ def finding_of(
     """Build the finding of a rule; the first record is the decisive one."""
     words = explained(device_named(explain or rule.explain, run), values, device_named(rule.meaning, run))
     changes = changes_of(rule.changes, run, values)
+    lines = evidence_of_records(records, run)
     return Finding(
         id=rule.id,
         kind=kind or rule.kind,
@@ -72,7 +74,7 @@ def finding_of(
         title=device_named(rule.title, run),
         explanation=words,
         role=role,
-        evidence=evidence_of_records(records, run),
+        evidence=(*lines, *_lines_of_figures(explain or rule.explain, run, values, lines)),
         changes=changes,
         alternatives=tuple(other_ways(rule.alternatives, changes, run)),
         avoid=rule.avoid,
@@ -141,6 +143,25 @@ def evidence_of_records(records: Iterable[Record], run: Run) -> tuple[Evidence, 
         if len(found) < MOST_EVIDENCE and (not found or _WORD.search(record.message)):
             found.setdefault((record.file, record.line), run.evidence(record))
     return tuple(found.values())
+
+
+def _lines_of_figures(
+    template: str, run: Run, values: Mapping[str, Any], given: Collection[Evidence]
+) -> Iterator[Evidence]:
+    """Yield the lines of the settings and figures of the run that an explanation gives, those left out that are evidence already."""
+    cited = {(one.file, one.line) for one in given}
+    for line in map(str.strip, template.strip().split("\n")):
+        for name in _values_in(line, values) or ():
+            figure, seen = run.measured.get(name) or run.config.get(name), run.seen(PRINTED.get(name, ""))
+            proof = (
+                [run.evidence(one.record) for one in seen.first[:1]] if seen is not None
+                else figure.evidence[:1] if figure is not None and figure.value == values[name]
+                else ()
+            )  # fmt: skip
+            for one in proof:
+                if (one.file, one.line) not in cited:
+                    cited.add((one.file, one.line))
+                    yield one
 
 
 def filled_lines(template: str, values: Mapping[str, Any]) -> str:
