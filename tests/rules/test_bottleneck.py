@@ -78,7 +78,7 @@ def test_a_line_shows_the_end_of_its_interval_whose_tokens_say_what_limited_most
     shown = [(period.name, period.samples) for period in periods]
     assert shown == [("client-limited", 1), ("max-num-seqs-limited", 2), ("client-limited", 9)]
     assert periods[1].reason.startswith("up to 256 running, 744 waiting")
-    assert [one.line for one in periods[1].evidence] == [100, 101], "not the line that shows an empty queue"
+    assert [one.line for one in periods[1].evidence] == [100], "the line that shows both figures"
     assert periods[2].reason.startswith("up to 1 running, 0 waiting")
 
 
@@ -151,11 +151,16 @@ def test_a_cpu_that_makes_less_than_a_token_a_second_is_the_hosts_limit() -> Non
     assert bottleneck_of(run).name == "host-limited"
 
 
-@pytest.mark.parametrize(("lines", "cited"), [(1, [100]), (5, [100, 104])])
-def test_a_period_cites_its_first_and_its_last_line_and_no_line_twice(lines: int, cited: list[int]) -> None:
-    run = a_run(set={"max_num_seqs": 8}, samples=load((lines, {"running": 3, "generation": 50.0})))
+def test_a_period_cites_the_lines_that_show_its_figures_and_no_line_twice() -> None:
+    steady, most, full = (
+        {"running": r, "generation": 50.0, "kv": kv} for r, kv in ((3, 1.0), (5, 2.0), (4, 9.0))
+    )
+    run = a_run(
+        set={"max_num_seqs": 8}, samples=load((3, steady), (1, most), (2, steady), (1, full), (1, steady))
+    )
     (period,) = bottleneck_of(run).periods
-    assert [line.line for line in period.evidence] == cited
+    assert period.reason == "up to 5 running, 0 waiting, KV cache 9 %"
+    assert [line.line for line in period.evidence] == [103, 106]
 
 
 def test_the_worst_line_comes_first_in_the_evidence() -> None:

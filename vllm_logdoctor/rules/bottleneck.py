@@ -490,10 +490,13 @@ def _period(
     running = max(sample.running or 0 for sample in own)
     waiting = max(sample.waiting or 0 for sample in own)
     usage = max(sample.kv_usage or 0.0 for sample in own)
-    seen = f"up to {running:,} running, {waiting:,} waiting"
+    begins = name == "client-limited" and len(own) == 1 and waiting > 1
+    seen = f"{'requests began to arrive:' if begins else 'up to'} {running:,} running, {waiting:,} waiting"
     if not running and not waiting:
         seen = "no request" if name == "idle" else "each request ended before the next statistics line"
     reason = f"{seen}, KV cache {usage:g} %{_mixture(limits)}"
-    shown = {sample.line: sample for sample in (own[0], max(own, key=queue_first), own[-1])}
-    lines = tuple(evidence_of_sample(run, sample) for sample in list(shown.values())[:2])
+    # The lines that show the figures of the reason.
+    most = (max(own, key=lambda sample: sample.running or 0), max(own, key=queue_first))
+    shown = {sample.line: sample for sample in (*most, max(own, key=lambda sample: sample.kv_usage or 0.0))}
+    lines = tuple(evidence_of_sample(run, sample) for sample in shown.values())
     return ServingPeriod(name, start, last.time, len(spans), reason, lines)
