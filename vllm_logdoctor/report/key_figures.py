@@ -147,7 +147,8 @@ def _of_cache(run: Run) -> Iterator[Figure]:
         size = f"{at_once(memory.concurrency or 0.0)} requests of {number(memory.length)} tokens"
     size += per_engine(run) if size else ""
     sampled = any(sample.kv_usage is not None for sample in run.samples)
-    peak = f"{percent(usage)} peak" if usage is not None and sampled else ""
+    # Of requests that all ended between the lines none shows the cache.
+    peak = f"{percent(usage)} peak" if usage and sampled else ""
     if size or peak:
         yield "KV cache", ", ".join(filter(None, (size, peak)))
 
