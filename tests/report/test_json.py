@@ -37,8 +37,8 @@ def test_holds_the_names_of_the_contract(analysis_of):
     assert run["measured"]["kv_cache_tokens"]["value"] == 85760
     assert run["measured"]["graph_capture_seconds"] is None
     assert run["serving"]["generation_throughput"] == {
-        "mean_busy": 750.0,
-        "p50": 750.0,
+        "mean_busy": 775.0,
+        "p50": 775.0,
         "p95": 1400.0,
         "max": 1450.0,
     }

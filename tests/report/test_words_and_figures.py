@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.tables import for_each
 from vllm_logdoctor.report.body import cited_html
@@ -25,9 +26,10 @@ from vllm_logdoctor.report.figures import (
 )
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.series import Point
-from vllm_logdoctor.report.serving import busy_of, requests_of, serving_of, summed_of
+from vllm_logdoctor.report.serving import requests_of, serving_of, summed_of
 from vllm_logdoctor.report.steps import avoidance
 from vllm_logdoctor.report.verdict import LEAD, split_lead
+from vllm_logdoctor.rules.load import busy_of, full_of
 from vllm_logdoctor.rules.model import Change, Effect, Finding
 from vllm_logdoctor.run.model import Coverage, Evidence, Phase, Run, Sample, SourceSummary
 
@@ -195,8 +197,8 @@ def test_figures_of_one_engine_are_those_of_its_busy_lines() -> None:
         30.0,
         3,
     )
-    assert (found.generation.mean_busy, found.generation.p50, found.generation.max) == (250.0, 300.0, 300.0)
-    assert (found.prompt.mean_busy, found.prompt.max) == (1000.0, 1200.0)
+    assert (found.generation.mean_busy, found.generation.p50, found.generation.max) == (300.0, 300.0, 300.0)
+    assert (found.prompt.mean_busy, found.prompt.max) == (1200.0, 1200.0)
     assert found.engines == (0,)
     nothing = serving_of(Run(samples=lines), 7)
     assert (nothing.samples, nothing.running, nothing.preemptions, nothing.generation.mean_busy) == (
@@ -220,13 +222,22 @@ def test_preemptions_are_those_that_are_printed_or_counted() -> None:
     assert serving_of(Run(samples=[at(1, 1, 1.0), at(2, 1, 1.0, engine=3)])).engines == (0, 3)
 
 
-def test_lines_of_a_load_are_those_with_a_request() -> None:
-    """The line behind the last request holds the end of the load and idle time; short requests end between all lines."""
+def test_lines_with_requests_are_those_with_a_request_at_their_end_or_with_tokens() -> None:
     running, waiting, last, idle = at(1, 1, 12.0), at(1, 0, 0.0, waiting=1), at(1, 0, 5.0), at(1, 0, 0.0)
-    assert busy_of([waiting, running, last, idle]) == [waiting, running]
-    assert busy_of([last, idle]) == [last]
-    # Of an interval that was busy to its end only the last moment is idle.
-    assert busy_of([running, at(1, 0, 8.0), idle]) == [running, at(1, 0, 8.0)]
+    prompt = replace(idle, prompt=300.0)
+    assert busy_of([waiting, running, last, idle, prompt]) == [waiting, running, last, prompt]
+
+
+def test_an_interval_at_an_end_of_a_load_has_idle_time_in_it() -> None:
+    """Unless it has most of the tokens of the interval beside it: only the last moment of it was idle then."""
+    running, last, idle = at(1, 1, 12.0), at(1, 0, 5.0), at(1, 0, 0.0)
+    first = at(1, 1, 2.0)
+    prefill = replace(first, prompt=900.0)
+    assert full_of([idle, first, running, running, last, idle]) == [running, running]
+    assert full_of([running, at(1, 0, 8.0), idle]) == [running, at(1, 0, 8.0)]
+    assert full_of([idle, prefill, running]) == [prefill, running]
+    assert full_of([last, idle, last]) == [last, last]
+    assert full_of([running, at(1, 1, 2.0, engine=1), at(2, 1, 12.0)]) == [running, at(2, 1, 12.0)]
 
 
 def test_answers_are_counted_by_status_without_those_of_monitoring() -> None:
@@ -341,15 +352,15 @@ def test_phases_of_a_start_reach_from_the_first_to_the_last() -> None:
 
 
 def test_figures_of_all_engines_are_those_of_the_sum() -> None:
-    """The mean of the points with work, and the most of any point."""
+    """The mean of the points with work all the time, and the most of any point."""
     points = [
-        Point(1.0, 40.0, 10.0, 2, 0, 5.0),
+        Point(1.0, 40.0, 20.0, 2, 0, 5.0),
         Point(2.0, 80.0, 30.0, 6, 3, 9.0),
         Point(3.0, 0.0, 0.0, 0, 0, 1.0),
     ]
     found = summed_of(points)
     assert (found.samples, found.busy, found.running, found.waiting, found.kv_usage) == (3, 2, 6, 3, 9.0)
-    assert (found.generation.mean_busy, found.generation.max, found.prompt.mean_busy) == (20.0, 30.0, 60.0)
+    assert (found.generation.mean_busy, found.generation.max, found.prompt.mean_busy) == (25.0, 30.0, 60.0)
     assert summed_of([]).running is None
 
 

@@ -66,7 +66,7 @@ def test_slots_that_are_taken_are_counted_in_lines_however_long_the_load_is() ->
     calm = (30, {"running": 1, "generation": 90.0})
     run = a_run(set={"max_num_seqs": 64}, samples=load(calm, (3, QUEUE), (1, ended), calm))
     said = advice(run)["scheduler-limit-not-memory"].explanation
-    assert said.startswith("In 3 of 63 statistics lines with requests")
+    assert said.startswith("In 3 of 64 statistics lines with requests")
 
 
 def test_the_gain_of_more_slots_is_bounded_by_the_queue_that_was_seen() -> None:

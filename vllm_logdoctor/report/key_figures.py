@@ -10,7 +10,7 @@ from vllm_logdoctor.report.figures import at_once, number, percent, statuses
 from vllm_logdoctor.report.naming import PHASES, per_engine
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.series import Point, points_of
-from vllm_logdoctor.report.serving import requests_of, summed_of
+from vllm_logdoctor.report.serving import FEW_LINES, requests_of, summed_of
 from vllm_logdoctor.report.sweep import Step, steps_of_sweep
 from vllm_logdoctor.rules.capacity.memory import memory_of
 from vllm_logdoctor.rules.context import plural
@@ -102,16 +102,20 @@ def _of_load(run: Run) -> Iterator[Figure]:
         if steps := steps_of_sweep(run, points):
             least = steps[0]
             words = f"{number(least.generation)} tokens/s with {_requests(least)}, {number(peak)} peak"
-        yield "generation", f"{number(mean)} tokens/s in one statistics line" if figures.busy == 1 else words
+        yield "generation", _of_few(figures.busy, peak) if figures.busy < FEW_LINES else words
     elif figures.prompt.max:
-        yield (
-            "prompts",
-            f"{number(figures.prompt.mean_busy)} tokens/s mean, {number(figures.prompt.max)} peak",
-        )
+        mean, peak = figures.prompt.mean_busy or 0.0, figures.prompt.max
+        words = f"{number(mean)} tokens/s mean, {number(peak)} peak"
+        yield "prompts", _of_few(figures.busy, peak) if figures.busy < FEW_LINES else words
     if figures.running or figures.waiting:
         waiting = f"{figures.waiting:,} waiting" if figures.waiting else "queue empty"
-        most = "up to " if len(points) > 1 else ""
+        most = "up to " if figures.busy > 1 else ""
         yield "requests at once", f"{most}{figures.running or 0:,} running, {waiting}"
+
+
+def _of_few(lines: int, peak: float) -> str:
+    """Return the rate of a few statistics lines, of which a mean says nothing."""
+    return f"{number(peak)} tokens/s {'in one statistics line' if lines == 1 else 'peak'}"
 
 
 def _requests(step: Step) -> str:

@@ -10,16 +10,17 @@ from typing import TypeVar
 from msgspec import Struct
 
 from vllm_logdoctor.report.series import Point
-from vllm_logdoctor.rules.load import quantile
+from vllm_logdoctor.rules.load import busy_of, full_of, quantile
 from vllm_logdoctor.run.minutes import is_probe
 from vllm_logdoctor.run.model import Run, Sample
 
 Number = TypeVar("Number", int, float)
-Reading = TypeVar("Reading", Sample, Point)
+FEW_LINES = 8
+"""Statistics lines below which their values are listed, without means or curves."""
 
 
 class Spread(Struct, frozen=True):
-    """Spread of a rate in tokens/s: mean, median, 95th percentile of the busy samples; peak of all."""
+    """Spread of a rate in tokens/s: mean, median, 95th percentile of the lines with requests all the time; peak of all."""
 
     mean_busy: float | None = None
     p50: float | None = None
@@ -32,7 +33,8 @@ class Serving(Struct, frozen=True):
 
     Attributes:
         samples: statistics lines.
-        busy: lines with a request; of a load whose requests all end between the lines, those with tokens.
+        busy: lines with requests.
+        full: those of them whose interval was not partly idle: means are of these.
         prompt, generation: tokens/s, per line.
         running, waiting: most requests in one line, or None where no line says.
         kv_usage: highest use of the KV cache in percent.
@@ -43,6 +45,7 @@ class Serving(Struct, frozen=True):
 
     samples: int = 0
     busy: int = 0
+    full: int = 0
     prompt: Spread = Spread()
     generation: Spread = Spread()
     running: int | None = None
@@ -54,34 +57,19 @@ class Serving(Struct, frozen=True):
     engines: tuple[int, ...] = ()
 
 
-def busy_of(series: Sequence[Reading]) -> list[Reading]:
-    """Return the samples or points with requests; where all end between two of them, those with tokens.
-
-    An interval at whose end no request is left is the end of a load and idle time, and its rates are of neither, unless it
-    has most of the tokens of the interval before it.
-    """
-    found: list[Reading] = []
-    before: dict[int, float] = {}
-    for one in series:
-        engine = one.engine if isinstance(one, Sample) else 0
-        if one.running or one.waiting or 2 * one.generation > before.get(engine, math.inf):
-            found.append(one)
-        before[engine] = one.generation if one.running or one.waiting else math.inf
-    return found or [one for one in series if one.prompt > 0 or one.generation > 0]
-
-
 def serving_of(run: Run, engine: int | None = None) -> Serving:
     """Return the figures of a run, or of one of its engines."""
     if engine is None:
         return _whole(run)
     chosen = [sample for sample in run.samples if sample.engine == engine]
     counted = [sample.preemptions for sample in chosen if sample.preemptions is not None]
-    busy = busy_of(chosen)
+    full = full_of(chosen)
     return Serving(
         samples=sum(sample.count for sample in chosen),
-        busy=sum(sample.count for sample in busy),
-        prompt=_spread(((s.prompt, s.count) for s in busy), _largest(s.prompt for s in chosen)),
-        generation=_spread(((s.generation, s.count) for s in busy), _largest(s.generation for s in chosen)),
+        busy=_lines(busy_of(chosen)),
+        full=_lines(full),
+        prompt=_spread(((s.prompt, s.count) for s in full), _largest(s.prompt for s in chosen)),
+        generation=_spread(((s.generation, s.count) for s in full), _largest(s.generation for s in chosen)),
         running=_largest(sample.running for sample in chosen),
         waiting=_largest(sample.waiting for sample in chosen),
         kv_usage=_largest(sample.kv_usage for sample in chosen),
@@ -94,14 +82,15 @@ def serving_of(run: Run, engine: int | None = None) -> Serving:
 
 def _whole(run: Run) -> Serving:
     top, shown = run.extremes, bool(run.samples)
-    busy = busy_of(run.samples)
+    full = full_of(run.samples)
     printed = top.preemptions or any(sample.preemptions is not None for sample in run.samples)
     counted = run.counters.get("preemptions")
     return Serving(
         samples=run.sample_count,
-        busy=sum(sample.count for sample in busy),
-        prompt=_spread(((s.prompt, s.count) for s in busy), top.prompt if shown else None),
-        generation=_spread(((s.generation, s.count) for s in busy), top.generation if shown else None),
+        busy=_lines(busy_of(run.samples)),
+        full=_lines(full),
+        prompt=_spread(((s.prompt, s.count) for s in full), top.prompt if shown else None),
+        generation=_spread(((s.generation, s.count) for s in full), top.generation if shown else None),
         running=top.running,
         waiting=top.waiting,
         kv_usage=top.kv_usage,
@@ -115,19 +104,23 @@ def _whole(run: Run) -> Serving:
 
 def summed_of(points: Sequence[Point]) -> Serving:
     """Return the figures of all engines in sum."""
-    busy = busy_of(points)
-    prompt, generation = (
-        [(rate, 1) for rate in rates] for rates in ([p.prompt for p in busy], [p.generation for p in busy])
-    )
+    full = full_of(points)
     return Serving(
         samples=len(points),
-        busy=len(busy),
-        prompt=_spread(prompt, _largest(rate for rate, _ in prompt)),
-        generation=_spread(generation, _largest(rate for rate, _ in generation)),
+        busy=len(busy_of(points)),
+        full=len(full),
+        prompt=_spread(((point.prompt, 1) for point in full), _largest(point.prompt for point in points)),
+        generation=_spread(
+            ((point.generation, 1) for point in full), _largest(point.generation for point in points)
+        ),
         running=_largest(point.running for point in points),
         waiting=_largest(point.waiting for point in points),
         kv_usage=_largest(point.kv_usage for point in points),
     )
+
+
+def _lines(samples: Iterable[Sample]) -> int:
+    return sum(sample.count for sample in samples)
 
 
 def requests_of(run: Run, with_probes: bool = True, *, method: str = "") -> Counter[int]:

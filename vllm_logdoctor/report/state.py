@@ -19,7 +19,6 @@ from vllm_logdoctor.report.naming import (
 )
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.bottleneck import (
-    LEAST_LOAD,
     ONE_FAILED,
     limit_is_probable,
     no_request_succeeded,
@@ -27,6 +26,7 @@ from vllm_logdoctor.rules.bottleneck import (
     outputs_are_empty,
 )
 from vllm_logdoctor.rules.capacity.defaults import slots_in_a_line
+from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.failure.nonfatal import TRANSFER
 from vllm_logdoctor.rules.failure.requests import REFUSED
 from vllm_logdoctor.rules.failure.rule_ids import NOT_IN_LOG, UNKNOWN
@@ -96,8 +96,8 @@ def failed_request(page: Page) -> Finding | None:
 
 
 def of_little_load(page: Page) -> Finding | None:
-    """Return the finding that no request waited in too few statistics lines to judge the load: the first screen is about it."""
-    if page.diagnosis.bottleneck.name != "client-limited" or load_of(page.run).lines >= LEAST_LOAD:
+    """Return the finding that no request waited in a few statistics lines: the first screen is about it."""
+    if page.diagnosis.bottleneck.name != "client-limited" or not load_of(page.run).is_short:
         return None
     return next((one for one in page.advice if one.id == CLIENT), None)
 
@@ -185,8 +185,8 @@ def _state_of_healthy(page: Page) -> str:
     if limit == "none-clear" and not run.samples:
         shown = "COMPLETED" if run.kind == "offline" else "HEALTHY"
         return f"{shown}: no statistics of the load in this log"
-    if limit == "client-limited" and load_of(run).lines < LEAST_LOAD:
-        return "NO FAILURE: too few statistics lines to judge the load"
+    if limit == "client-limited" and load_of(run).is_short:
+        return f"NO FAILURE: no request waited in {plural(load_of(run).lines, 'statistics line')}"
     return f"HEALTHY: {LIMITS[limit]}" if limit in ("idle", "startup-only", "none-clear") else "HEALTHY"
 
 

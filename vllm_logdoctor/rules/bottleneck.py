@@ -25,12 +25,22 @@ from vllm_logdoctor.rules.limits import (
     BottleneckName,
     interval_limits,
     limits_of,
+    majority,
     mostly_queue,
     ranks_of,
+    smoothed,
     tensor_ranks_over_sockets,
     time_by_limit,
 )
-from vllm_logdoctor.rules.load import Load, Span, evidence_of_sample, extent_in_time, load_of, queue_first
+from vllm_logdoctor.rules.load import (
+    Load,
+    Span,
+    agreed_on,
+    evidence_of_sample,
+    extent_in_time,
+    load_of,
+    queue_first,
+)  # fmt: skip
 from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.metrics import offline_batches
@@ -44,9 +54,6 @@ MOST_PERIODS = 60
 """A load that changes its limit more often is reported in equal pieces, each by the limit that holds most often."""
 LEAST_CALLS = 10
 """Calls of an offline engine with one prompt each; fewer are a trial."""
-LEAST_LOAD = 6
-"""Statistics lines with requests, a minute of them, from which the client's own pace comes before what may slow steps down, and
-from which anybody is advised to change a client or the number of replicas; fewer are too few to say who set the pace."""
 LEAST_SECONDS = 5.0
 """A further limit that held for less than the interval of any release's statistics lines is not named."""
 ONE_FAILED = "The only answered request failed"
@@ -363,9 +370,9 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
     if name == "kv-cache-limited" and any(span.waits for span in held):
         return "The KV cache limited concurrency {span}"
     most = max((span.sample.running or 0 for span in held), default=0)
-    if name == "client-limited" and load.lines < LEAST_LOAD:
-        lines = "only statistics line" if load.lines == 1 else f"{load.lines} statistics lines"
-        return f"No request waited in the {lines} with {'requests' if most else 'tokens'}"
+    if name == "client-limited" and load.is_short:
+        agreed = agreed_on(load) if len(held) == len(load.busy) else ""
+        return f"{agreed}: the client set the pace" if agreed else "No request waited {span}"
     slots = slots_in_a_line(run)
     if name == "client-limited" and slots and most >= SLOTS_TAKEN * slots:
         return f"The queue was empty {{span}}, with up to {most:,} of {slots:,} max_num_seqs slots taken"
@@ -443,34 +450,6 @@ def _mixture(limits: Sequence[BottleneckName]) -> str:
         return ""
     words = (f"{number:,} {'limited ' + _BY[name] if name in _BY else name}" for name, number in counted)
     return f"; samples: {', '.join(words)}"
-
-
-def smoothed(limits: Sequence[BottleneckName]) -> list[BottleneckName]:
-    """Return the limits with single samples between two alike taken for those.
-
-    Example:
-        >>> smoothed(["idle", "client-limited", "idle"])
-        ['idle', 'idle', 'idle']
-    """
-    out = list(limits)
-    for number in range(1, len(out) - 1):
-        if out[number - 1] == limits[number + 1]:
-            out[number] = out[number - 1]
-    return out
-
-
-def majority(limits: Sequence[BottleneckName], window: int) -> list[BottleneckName]:
-    """Return for each sample the limit that holds most often among so many in a row.
-
-    Example:
-        >>> majority(["idle", "idle", "client-limited", "idle"], 4)
-        ['idle', 'idle', 'idle', 'idle']
-    """
-    out: list[BottleneckName] = []
-    for start in range(0, len(limits), window):
-        part = limits[start : start + window]
-        out += [max(sorted(set(part)), key=part.count)] * len(part)
-    return out
 
 
 def _period(

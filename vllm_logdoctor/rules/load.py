@@ -5,9 +5,10 @@ by time.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from math import isfinite
+from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -18,6 +19,12 @@ MANY_LINES = 20
 """Statistics lines of a load from which its seconds say how much of it something held. When the first interval began no line
 tells: of fewer lines it is a large part, so that the lines themselves are counted.
 """
+LEAST_LOAD = 6
+"""Statistics lines at whose end requests ran, a minute of them, from which the client's own pace comes before what may slow steps
+down, and from which anybody is advised to change a client or the number of replicas."""
+LEAST_AGREEING = 3
+LIKE = 1.2
+"""Statistics lines that agree, and the ratio of their highest and lowest rate: then even a few say what the load was."""
 # Statistics come every 10 seconds (5 in V0); a longer gap is silence of an idle engine, not a longer sample.
 USUAL_INTERVAL = 10.0
 LONGEST_INTERVALS = 3.0
@@ -30,6 +37,37 @@ _REQUESTS = ("request-received", "request-added")
 
 # Share by which the requests at the two ends of an interval may differ for what it says of one request.
 STEADY = 0.2
+
+
+class Reading(Protocol):
+    """What a statistics line says of one engine, or lines of several engines say in sum."""
+
+    @property
+    def prompt(self) -> float: ...
+    @property
+    def generation(self) -> float: ...
+    @property
+    def running(self) -> int | None: ...
+    @property
+    def waiting(self) -> int | None: ...
+
+
+def has_requests(reading: Reading) -> bool:
+    """Return whether a statistics line shows a request: at its end, or by the tokens of its interval.
+
+    Example:
+        >>> has_requests(Sample(10.0, 5, 0, prompt=0.0, generation=26.2, running=0, waiting=0))
+        True
+    """
+    return holds_requests(reading) or reading.generation > 0 or reading.prompt > 0
+
+
+def holds_requests(reading: Reading) -> bool:
+    """Return whether requests are in the engine when a statistics line is printed."""
+    return bool(reading.running or reading.waiting)
+
+
+AnyReading = TypeVar("AnyReading", bound=Reading)
 
 
 class Span(Struct, frozen=True):
@@ -47,14 +85,8 @@ class Span(Struct, frozen=True):
 
     @property
     def busy(self) -> bool:
-        """Return whether any request was in the engine, or any token came out of it."""
-        sample = self.sample
-        return bool(sample.running or sample.waiting or sample.generation > 0 or sample.prompt > 0)
-
-    @property
-    def shows_request(self) -> bool:
-        """Return whether a request is in the engine at the end of the interval."""
-        return bool(self.sample.running or self.sample.waiting)
+        """Return whether the line is one with requests."""
+        return has_requests(self.sample)
 
     @property
     def waits(self) -> bool:
@@ -105,13 +137,18 @@ class Load(Struct, frozen=True):
 
     @property
     def lines(self) -> int:
-        """Number of statistics lines that show a request."""
-        return self.lines_of(self.busy)
+        """Number of statistics lines with requests."""
+        return self.lines_of(self.spans)
 
     def lines_of(self, spans: Iterable[Span]) -> int:
-        """Return how many statistics lines of some spans show a request; of a load of short requests, how many show their tokens."""
-        shown = any(span.shows_request for span in self.spans)
-        return sum(span.sample.count for span in spans if (span.shows_request if shown else span.busy))
+        """Return how many statistics lines with requests some spans stand for."""
+        return sum(span.sample.count for span in spans if span.busy)
+
+    @property
+    def is_short(self) -> bool:
+        """Return whether too few statistics lines show requests that went on to judge a client or the number of replicas by them."""
+        spans = [span for span in self.spans if holds_requests(span.sample)] or self.busy
+        return sum(span.sample.count for span in spans) < LEAST_LOAD
 
     @property
     def counts_time(self) -> bool:
@@ -185,6 +222,41 @@ def spans_of(samples: Sequence[Sample], begun: float | None = None) -> list[Span
     return sorted(spans, key=lambda span: (span.sample.file, span.sample.line))
 
 
+def busy_of(series: Sequence[AnyReading]) -> list[AnyReading]:
+    """Return the samples or points with requests."""
+    return [one for one in series if has_requests(one)]
+
+
+def full_of(series: Sequence[AnyReading]) -> list[AnyReading]:
+    """Return the samples or points with requests whose interval was not partly idle; all with requests where each was.
+
+    The first and the last interval of a load have idle time in them, unless they have most of the tokens of the interval
+    beside them.
+    """
+    by_engine: defaultdict[int, list[AnyReading]] = defaultdict(list)
+    for one in series:
+        by_engine[one.engine if isinstance(one, Sample) else 0].append(one)
+    partly_idle = {id(one) for own in by_engine.values() for one in _partly_idle(own)}
+    busy = busy_of(series)
+    return [one for one in busy if id(one) not in partly_idle] or busy
+
+
+def _partly_idle(series: Sequence[AnyReading]) -> Iterator[AnyReading]:
+    for before, one, after in zip((None, *series), series, (*series[1:], None), strict=False):
+        begins, ends = before is None or not holds_requests(before), not holds_requests(one)
+        beside = after if begins and not ends else before
+        if (begins or ends) and (
+            beside is None
+            or (begins and ends)
+            or (2 * one.generation <= beside.generation and 2 * _tokens(one) <= _tokens(beside))
+        ):
+            yield one
+
+
+def _tokens(one: Reading) -> float:
+    return one.prompt + one.generation
+
+
 def decode_spans(spans: Iterable[Span]) -> list[Span]:
     """Return the samples in which as many requests ran from beginning to end and next to no prompt tokens were computed."""
     return [
@@ -195,6 +267,39 @@ def decode_spans(spans: Iterable[Span]) -> list[Span]:
         and span.sample.running
         and span.sample.prompt <= PROMPT_SHARE * span.sample.generation
     ]
+
+
+def agreed_on(load: Load) -> str:
+    """Return what a few statistics lines of one engine agree on; nothing where a request waited or a line shows none running.
+
+    Example:
+        >>> lines = [Sample(10.0 * n, n, 0, prompt=0.0, generation=77.0, running=1, waiting=0) for n in range(4)]
+        >>> agreed_on(load_of(Run(samples=lines)))
+        'One request at a time in all 4 statistics lines, 77 tokens/s'
+    """
+    busy = load.busy
+    running = [span.sample.running or 0 for span in busy]
+    if (
+        load.engines > 1
+        or load.lines < LEAST_AGREEING
+        or not all(running)
+        or any(span.waits for span in busy)
+    ):
+        return ""
+    low, high = min(running), max(running)
+    requests = (
+        f"{low:,} requests at once"
+        if low == high
+        else f"{low:,} {'or' if high == low + 1 else 'to'} {high:,} requests at once"
+    )
+    words = f"{'One request at a time' if high == 1 else requests} {load.extent_of(busy, load.busy_seconds)}"
+    rates = [sample.generation for sample in full_of([span.sample for span in busy])]
+    if 0 < max(rates) <= LIKE * min(rates):
+        ends = dict.fromkeys(
+            f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}" for rate in (min(rates), max(rates))
+        )
+        words += f", {' to '.join(ends)} tokens/s"
+    return words.removesuffix(" with requests").replace(" with requests,", ",")
 
 
 def weighted_median(spans: Iterable[Span], value: Callable[[Sample], float]) -> float:

@@ -11,11 +11,19 @@ from vllm_logdoctor.report.figures import capital, number, percent, statuses, ta
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.totals import benchmarks, offline, speculation_line, transfers
 from vllm_logdoctor.report.series import Point, points_of
-from vllm_logdoctor.report.serving import Serving, busy_of, requests_of, serving_of
+from vllm_logdoctor.report.serving import FEW_LINES, Serving, requests_of, serving_of
 from vllm_logdoctor.report.sparkline import sparkline, timed_columns
 from vllm_logdoctor.report.sweep import Step, steps_of_sweep
 from vllm_logdoctor.rules.context import plural
-from vllm_logdoctor.rules.load import Span, load_of, quantile
+from vllm_logdoctor.rules.load import (
+    Span,
+    busy_of,
+    evidence_of_sample,
+    full_of,
+    has_requests,
+    load_of,
+    quantile,
+)
 from vllm_logdoctor.rules.steps import step_seconds, tokens_per_answer
 from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.minutes import is_probe
@@ -23,8 +31,6 @@ from vllm_logdoctor.run.model import Run
 
 ENDPOINTS = 6
 MOST_HOLES = 3
-LEAST_ROWS = 8
-"""Statistics lines below which their values are a sentence, without means or curves."""
 COLUMNS = 60
 Pick = Callable[[Point], float | None]
 CURVES: tuple[tuple[str, Pick, float | None], ...] = (
@@ -58,28 +64,27 @@ def serving(page: Page) -> list[str]:
 def _statistics(page: Page, figures: Serving) -> list[str]:
     points = points_of(page.run)
     busy = busy_of(points)
-    idle = (
-        f"; the figures are of the {figures.busy:,} with requests" if figures.samples > figures.busy else ""
-    )
+    idle = f", {figures.samples - figures.busy:,} without a request" if figures.samples > figures.busy else ""
     several = len(figures.engines) > 1
     lines = [
         f"{plural(figures.samples, 'statistics line')}{idle}{'; all engines in sum' if several else ''}.",
         "",
     ]
     lines += _missing(page.run)
-    if len(busy) < LEAST_ROWS:
-        values = [words for name, pick, _ in CURVES if (words := _values(name, busy, pick))]
-        order = "In the order of the lines: " if len(busy) > 1 else ""
-        lines += [f"{capital(order + '; '.join(values))}."] if values else []
-        return _with_extra(page, figures, lines)
+    if len(busy) < FEW_LINES:
+        return _with_extra(page, figures, [*lines, *_values(page, points)])
     whole = not any(point.lines > 1 for point in points)
-    tops = highest_of(page.run)
-    rows = [row for name, pick, _ in CURVES if (row := _row(name, busy, pick, tops.get(name), whole))]
+    tops, full = highest_of(page.run), full_of(points)
+    rows = [row for name, pick, _ in CURVES if (row := _row(name, busy, full, pick, tops.get(name), whole))]
     header = ["", "mean", "median", *(["min"] if whole else []), "max"]
-    if steps := steps_of_sweep(page.run, points):
+    steps = steps_of_sweep(page.run, points)
+    if steps:
         # A mean over the loads of a sweep is the speed of none.
         rows, header = [[row[0], row[-1]] for row in rows], ["", "max"]
     lines += table(header, rows) if rows else []
+    if rows and not steps and len(full) < len(busy):
+        left = plural(sum(point.lines for point in busy) - sum(point.lines for point in full), "line")
+        lines += ["", f"Mean and median leave out {left} whose interval was partly idle."]
     return _with_extra(page, figures, [*lines, *_sweep(steps)])
 
 
@@ -108,17 +113,31 @@ def _with_extra(page: Page, figures: Serving, lines: list[str]) -> list[str]:
     return [*lines, "", *_engines(page, figures)] if len(figures.engines) > 1 else lines
 
 
-def _values(name: str, points: list[Point], pick: Pick) -> str:
-    """Return the values of a few lines in their order; nothing where all are 0."""
-    known = [float(value) for point in points if (value := pick(point)) is not None]
-    name, _, unit = name.partition(", ")
-    same = len(set(known)) == 1
-    words = " / ".join(number(value) for value in (known[:1] if same else known))
-    return f"{name} {words} {unit}".rstrip() if any(known) else ""
+def _values(page: Page, points: list[Point]) -> list[str]:
+    """Return the values of a few lines: of one a sentence, of several a table; without those that are always 0."""
+    samples = page.run.samples
+    busy = [(at, point) for at, point in enumerate(points) if has_requests(point)]
+    shown = [(name, pick) for name, pick, _ in CURVES if any(pick(point) for _, point in busy)]
+    if len(busy) == 1:
+        values = [(name.partition(", "), number(pick(busy[0][1]))) for name, pick in shown]
+        words = [f"{name} {value} {unit}".rstrip() for (name, _, unit), value in values]
+        return [f"{capital('; '.join(words))}."] if words else []
+    timed = any(point.time is not None for _, point in busy)
+    single = len(samples) == len(points)
+    header = [*(["time"] if timed else []), *(name for name, _ in shown), *(["evidence"] if single else [])]
+    rows = [
+        [
+            *([moment_of(page.run, point.time)] if timed else []),
+            *(number(pick(point)) for _, pick in shown),
+            *([page.cite([evidence_of_sample(page.run, samples[at])])] if single else []),
+        ]
+        for at, point in busy
+    ]
+    return table(header, rows) if shown else []
 
 
 def _missing(run: Run) -> list[str]:
-    """Return when the log has no statistics lines although requests ran."""
+    """Return when the log has no statistics lines between lines with requests."""
     load = load_of(run)
     holes = [span for span in load.spans if span.missing]
     if not holes:
@@ -146,20 +165,22 @@ def highest_of(run: Run) -> dict[str, float | None]:
     return {name: value for (name, _, _), value in zip(CURVES, values, strict=True)}
 
 
-def _row(name: str, points: list[Point], pick: Pick, top: float | None, whole: bool) -> list[str] | None:
+def _row(
+    name: str, busy: list[Point], full: list[Point], pick: Pick, top: float | None, whole: bool
+) -> list[str] | None:
     """Return a row; the lowest value only of a series that is whole."""
-    known = [(float(value), point.lines) for point in points if (value := pick(point)) is not None]
-    if not any(value for value, _ in known):
+    known = [(float(value), point.lines) for point in full if (value := pick(point)) is not None]
+    values = [float(value) for point in busy if (value := pick(point)) is not None]
+    if not known or not any(values):
         return None
     mean = sum(value * lines for value, lines in known) / sum(lines for _, lines in known)
-    values = [value for value, _ in known]
     lowest = [number(min(values))] if whole else []
     return [name, number(mean), number(quantile(known, 0.5)), *lowest, number(max(top or 0.0, *values))]
 
 
 def _extra(run: Run, figures: Serving) -> Iterator[str]:
     # Of a few requests no hit says nothing.
-    many = figures.busy >= LEAST_ROWS and run.setting("enable_prefix_caching") is not False
+    many = figures.busy >= FEW_LINES and run.setting("enable_prefix_caching") is not False
     if figures.prefix_hit is not None and (figures.prefix_hit or many):
         yield f"Prefix cache hit rate {percent(figures.prefix_hit)} at the end"
     if figures.external_hit is not None:
@@ -197,10 +218,10 @@ def drawn_curves(page: Page, width: int) -> Iterator[tuple[str, str, str]]:
     """Yield name, curve from zero up, and highest value of what changes over time."""
     points, tops = points_of(page.run), highest_of(page.run)
     for name, pick, full in CURVES:
-        known = [float(value) for point in points if (value := pick(point)) is not None]
+        known = [float(value) for point in busy_of(points) if (value := pick(point)) is not None]
         columns = timed_columns([(point.time, pick(point)) for point in points], width)
         curve = sparkline(columns, full)
-        if len(known) >= LEAST_ROWS and len(set(curve) - {" "}) > 1:
+        if len(known) >= FEW_LINES and len(set(curve) - {" "}) > 1:
             top = number(max(tops.get(name) or 0.0, *known))
             yield name, curve, f"{top} of {number(full)}" if full else top
 

@@ -12,7 +12,7 @@ from vllm_logdoctor.report.figures import capital, number, share, table
 from vllm_logdoctor.report.key_figures import start_of
 from vllm_logdoctor.report.naming import LIMITS, accelerator_unit, accelerators, phase_words
 from vllm_logdoctor.report.page import Page
-from vllm_logdoctor.report.sections.serving import LEAST_ROWS
+from vllm_logdoctor.report.serving import FEW_LINES
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.model import Evidence, Phase
@@ -204,7 +204,7 @@ def _began(page: Page, phase: Phase) -> str:
 
 def _periods(page: Page) -> list[str]:
     periods = page.diagnosis.bottleneck.periods
-    few = sum(period.samples for period in periods) < LEAST_ROWS
+    few = sum(period.samples for period in periods) < FEW_LINES
     if few or len({period.name for period in periods}) < 2:
         return []
     shown = sorted(periods, key=lambda period: -period.samples)[:_PERIODS]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from vllm_logdoctor.rules.bottleneck import LEAST_LOAD
 from vllm_logdoctor.rules.capacity.ceiling import distance
 from vllm_logdoctor.rules.capacity.defaults import slots_in_a_line, step_tokens_of
 from vllm_logdoctor.rules.context import (
@@ -105,7 +104,7 @@ def _prefill_changes(case: RuleContext, unknown: bool) -> tuple[Change, ...]:
     # A step of 2,048 tokens is the default of small cards: prompts of tens of thousands of tokens need many
     # of them.
     if tokens is None or tokens > SMALL_STEP or case.objective == "latency":
-        if case.load.lines < LEAST_LOAD and case.load.peak_waiting < LONG_QUEUE:
+        if case.load.is_short and case.load.peak_waiting < LONG_QUEUE:
             return ()
         capacity = "more prefill capacity: another replica, or shorter prompts"
         return (action(_LOOK_UP if unknown else capacity),)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from vllm_logdoctor.rules.bottleneck import LEAST_LOAD, one_by_one
+from vllm_logdoctor.rules.bottleneck import one_by_one
 from vllm_logdoctor.rules.capacity.ceiling import distance
 from vllm_logdoctor.rules.capacity.defaults import (
     engines_in_a_line,
@@ -35,7 +35,7 @@ from vllm_logdoctor.rules.limits import (
     full_without_queue,
     runs_on_cpu,
 )
-from vllm_logdoctor.rules.load import Load, Span
+from vllm_logdoctor.rules.load import Load, Span, agreed_on
 from vllm_logdoctor.rules.model import Change, Confidence, Effect
 from vllm_logdoctor.rules.performance.drafters import drafter_words, family_of
 from vllm_logdoctor.rules.performance.order import CLIENTS_OWN
@@ -119,8 +119,9 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     queue = f"at most {plural(waited, 'request')} waited" if waited else "no request waited"
     shown = (*sample_lines(case, held, most_requests_first), *setting_lines(case, "max_num_seqs"))
     extent = case.extent("client-limited").capitalize()
-    if load.lines < LEAST_LOAD:
-        text = f"{extent} {queue}: vLLM ran {usual}. That is too little to say what limits this load."
+    if load.is_short:
+        text = f"{extent} {queue}: vLLM ran {usual}."
+        text += "" if agreed_on(load) else " That is too little to say what limits this load."
         return Advice(text, shown, confidence="medium", title=FEW_LINES)
     text = f"{extent} {queue}: vLLM ran {usual} and had {free}."
     growth = room_to_grow(load.peak_kv, most, max_num_seqs)
@@ -151,7 +152,7 @@ def _why_no_more_requests(case: RuleContext, held: Sequence[Span]) -> str:
         return " Each request gets tokens more slowly than any card reads its memory: find out why first, more requests would hide it."
     if case.load.missing_seconds > case.load.busy_seconds:
         return (
-            f" For {duration(case.load.missing_seconds)} more there are no statistics lines although requests ran: most of this"
+            f" For {duration(case.load.missing_seconds)} more there are no statistics lines between lines with requests: most of this"
             " load is not in the log."
         )
     between = _seconds_between(case.load) - case.load.missing_seconds
@@ -458,7 +459,7 @@ RULES = (
         "client-concurrency-bound",
         client_concurrency_bound,
         objectives=("throughput",),
-        worth=lambda case, worth: CLIENTS_OWN if case.load.lines >= LEAST_LOAD else CLIENTS_OWN / 2,
+        worth=lambda case, worth: CLIENTS_OWN / 2 if case.load.is_short else CLIENTS_OWN,
     ),
     Rule("benchmark-measures-cache", benchmark_measures_cache),
 )
