@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import vllm_logdoctor
 from tests.rules.making import event, record
 from tests.tables import for_each
 from vllm_logdoctor.parse import Process
@@ -276,3 +277,26 @@ def test_native_text_belongs_to_a_block_sixty_lines_below_it() -> None:
     block = record("Traceback (most recent call last):", 101, "")
     assert [is_native(one) for one in (near, framed, plain)] == [True, False, False]
     assert native_above([far, near, framed, plain, block], 4, [0, 1, 2, 3]) == (near,)
+
+
+ADDED = "INFO 05-01 10:00:00 async_llm_engine.py:208] Added request r1."
+FAILED = [
+    "Traceback (most recent call last):",
+    '  File "{file}", line 9, in <module>',
+    "    asyncio.run(main())",
+    '  File "/opt/lib/python3.11/site-packages/vllm/engine/async_llm_engine.py", line 8, in step_async',
+    "    output = await self.execute()",
+    "AssertionError",
+]
+
+
+@pytest.mark.parametrize(
+    ("file", "kind"),
+    [
+        ("/home/me/stream.py", "unknown"),
+        ("/opt/lib/python3.11/site-packages/vllm/entrypoints/openai/api_server.py", "server"),
+    ],
+)
+def test_requests_of_an_engine_inside_a_program_are_of_no_server(file: str, kind: str) -> None:
+    lines = [ADDED, *(line.format(file=file) for line in FAILED)]
+    assert vllm_logdoctor.analyze(lines).runs[0].run.kind == kind

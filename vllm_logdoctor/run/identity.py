@@ -8,6 +8,7 @@ from vllm_logdoctor.knowledge.versions import at_least, parse_version, release_n
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.model import Evidence, Kind, Value
+from vllm_logdoctor.run.owners import PROGRAM, owner_of
 from vllm_logdoctor.run.platform_detection import installed_in
 
 _PLUGINS = {
@@ -223,8 +224,12 @@ def _hinted_accelerator(builder: RunBuilder) -> str | None:
 
 _OF_SERVER = frozenset((
     "api-server-version", "startup-complete", "server-process-started", "uvicorn-running", "server-starting", "startup-waiting",
-    "uvicorn-stopping", "request-received", "request-added",
+    "uvicorn-stopping",
 ))  # fmt: skip
+# The engine prints them for any program that calls it.
+_OF_REQUESTS = frozenset(("request-received", "request-added"))
+#   File "/home/me/bench.py", line 9, in <module>
+_PROGRAM_FRAME = lazy_pattern(r'File "(?P<file>(?!<)[^"\n]{1,300}\.py)", line \d+, in <module>')
 _ARGUMENTS_OF_SERVER = frozenset(("host", "port", "api_server_count", "served_model_name"))
 
 
@@ -237,9 +242,17 @@ def kind_of_run(builder: RunBuilder) -> Kind:
     arguments, complete = builder.stated.arguments, builder.stated.arguments_complete
     if "model_tag" in arguments or (complete and _ARGUMENTS_OF_SERVER & arguments.keys()):
         return "server"
+    if _OF_REQUESTS & builder.messages.keys():
+        return "unknown" if _is_inside_program(builder) else "server"
     if builder.stated.engine or "offline-progress" in builder.messages:
         return "offline"
     return "unknown"
+
+
+def _is_inside_program(builder: RunBuilder) -> bool:
+    """Return whether a traceback begins in a program's own file, which calls the engine."""
+    frames = (_PROGRAM_FRAME.search(record.text[:500]) for record in builder.keeper.records())
+    return any(found is not None and owner_of(found["file"]) == PROGRAM for found in frames)
 
 
 def is_same_model(one: str, other: str) -> bool:
