@@ -57,7 +57,7 @@ def built(
         seen.setdefault(one.pattern.id, Occurrences([one], one, 1))
     line = Evidence("vllm.log", 1, "x")
     stated = SimpleNamespace(
-        engine=engine or {}, engine_evidence=(line,), arguments=arguments or {}, arguments_complete=complete, arguments_evidence=(line,)
+        engine=engine or {}, engine_evidence=(line,), arguments=arguments or {}, arguments_call="", arguments_complete=complete, arguments_evidence=(line,)
     )  # fmt: skip
     return SimpleNamespace(
         messages=seen, call_sites=sites or {}, platform_hints=Counter(hints or {}), processes=processes, stated=stated,

@@ -33,6 +33,7 @@ from vllm_logdoctor.run.model import Kind, Run, Sample
 from vllm_logdoctor.run.other_programs import failed_requests, failed_tests, is_of_pytest, refused_start
 from vllm_logdoctor.run.phases import phases_of
 from vllm_logdoctor.run.servers import VLLM, is_of_router
+from vllm_logdoctor.run.source_calls import settings_in_calls
 from vllm_logdoctor.run.year import dated
 
 DEFAULTED = (
@@ -146,6 +147,7 @@ def _take_command(run: Run, builder: RunBuilder) -> None:
     command, stated = builder.launches.own, builder.stated
     run.load_commands = tuple(builder.launches.loads)
     if command is None:
+        _take_call(run, builder)
         return
     served = model_of(builder)
     names = {str(name) for name in (served and served.value, stated.arguments.get("model")) if name}
@@ -156,6 +158,18 @@ def _take_command(run: Run, builder: RunBuilder) -> None:
         return
     stated.arguments, stated.arguments_evidence = dict(command.arguments), command.evidence
     run.launched_by = command.evidence
+
+
+def _take_call(run: Run, builder: RunBuilder) -> None:
+    """Take the call of the program that makes the engine, in a line of a traceback, for arguments that nothing printed."""
+    if builder.stated.arguments or not builder.tracebacks:
+        return
+    found = settings_in_calls(run.records)
+    if found is not None:
+        builder.stated.arguments, record = found
+        builder.stated.arguments_evidence = (builder.evidence(record),)
+        builder.stated.arguments_text = record.message
+        builder.stated.arguments_call = record.message
 
 
 def _identify(run: Run, builder: RunBuilder) -> None:
@@ -206,7 +220,13 @@ def _configuration(run: Run, builder: RunBuilder) -> dict[str, Any]:
 
     stated = builder.stated
     wanted = (
-        () if stated.arguments_cut else DEFAULTED if stated.arguments else SELDOM_SET if stated.engine else ()
+        ()
+        if stated.arguments_cut
+        else DEFAULTED
+        if stated.arguments and not stated.arguments_call
+        else SELDOM_SET
+        if stated.engine
+        else ()
     )
     untagged = version is None or release_number(version) is None
     return effective_configuration(stated, default, wanted, untagged)

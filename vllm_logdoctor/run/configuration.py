@@ -43,6 +43,7 @@ class ConfigSources(Struct):
         arguments_text, engine_text: the whole messages that evidence cuts.
         arguments_complete: whether the dump holds all arguments, not only those that differ from their default.
         arguments_cut: whether the dump ends before its last argument.
+        arguments_call: the line of the program's call that the arguments are read from, "" where something printed them.
         command, command_evidence: what a launch command in the log sets beside the arguments that the server printed.
         engine, engine_evidence: the engine's configuration line.
         adjusted: settings that a later line changes.
@@ -55,6 +56,7 @@ class ConfigSources(Struct):
     arguments_text: str = ""
     arguments_complete: bool = False
     arguments_cut: bool = False
+    arguments_call: str = ""
     command: dict[str, Any] = field(default_factory=dict)
     command_evidence: tuple[Evidence, ...] = ()
     engine: dict[str, Any] = field(default_factory=dict)

@@ -244,7 +244,8 @@ def kind_of_run(builder: RunBuilder) -> Kind:
         return "server"
     if _OF_REQUESTS & builder.messages.keys():
         return "unknown" if _is_inside_program(builder) else "server"
-    if builder.stated.engine or "offline-progress" in builder.messages:
+    called = "LLM(" in builder.stated.arguments_call
+    if builder.stated.engine or called or "offline-progress" in builder.messages:
         return "offline"
     return "unknown"
 
