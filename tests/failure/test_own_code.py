@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.failure.judging import root
+from tests.failure.judging import diagnosis, root
+from tests.failure.records import framed
 from tests.failure.test_naming import CAPTURE, LOAD, PROFILE, Place, at_start, while_serving
 from vllm_logdoctor.rules.failure.own_steps import framework_of
 
@@ -126,3 +127,38 @@ def test_a_frameworks_own_check_is_no_defect_of_the_program():
 
 def test_loading_is_not_serving():
     assert "Restart" not in steps(at_start("IndexError: x", LOAD, Place("vllm/model_executor/models/x.py", "load_weights")))  # fmt: skip
+
+
+def test_v1_is_left_where_it_had_to_be_asked_for():
+    place = Place("site-packages/vllm/multimodal/registry.py", "call")
+    library = Place("site-packages/transformers/processing.py", "__call__")
+    ends = "TypeError: object of type 'NoneType' has no len()"
+    assert "without `VLLM_USE_V1`" in steps(at_start(ends, PROFILE, place, library, version="0.6.6"))
+    assert "VLLM_USE_V1" not in steps(at_start(ends, PROFILE, place, library, version="0.8.1"))
+
+
+def test_a_tool_parser_that_a_library_refuses_did_not_raise_the_error_itself():
+    lines = [
+        "Error in extracting tool call from response.",
+        "Traceback (most recent call last):",
+        '  File "/opt/lib/site-packages/vllm/entrypoints/openai/tool_parsers/hermes_tool_parser.py", line 87, in extract_tool_calls',
+        "    json.loads(text)",
+        '  File "/usr/lib/python3.12/json/decoder.py", line 355, in raw_decode',
+        '    raise JSONDecodeError("Expecting value", s, err.value) from None',
+        "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
+    ]
+    found = diagnosis("\n".join(framed("", lines, "hermes_tool_parser.py:108"))).findings
+    words = "Raised by Python's standard library, called from hermes_tool_parser.py, extract_tool_calls."
+    assert any(words in one.explanation for one in found)
+
+
+def test_code_of_a_modified_vllm_is_not_called_vllms():
+    printed = (
+        "INFO 05-01 09:59:02 [utils.py:233] non-default args: {'model': 'org/m', 'enable_own_cache': True}"
+    )
+    place = Place("vllm/v1/own_cache.py", "check", 'raise RuntimeError("too little left")')
+    head, *rest = at_start(
+        "RuntimeError: too little left", PROFILE, place, version="0.1.dev9+g0123abc"
+    ).split("\n")
+    found = root("\n".join([head, printed, *rest]))
+    assert "own_cache.py, check (a modified vLLM)" in found.explanation

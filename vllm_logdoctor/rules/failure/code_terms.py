@@ -68,8 +68,10 @@ _WITHOUT_GRAPHS = "Start with `--enforce-eager`: the error was raised while CUDA
 _DEMO_SERVER = lazy_pattern(r"/vllm/entrypoints/api_server\.py$")
 _OTHER_SERVER = "Start the OpenAI-compatible server instead (`vllm serve`): vllm.entrypoints.api_server is a demonstration."
 _V1 = lazy_pattern(r"/vllm/v1/")
+_UNSET_V1 = "Start without `VLLM_USE_V1`: this release runs the V0 engine then, whose code is another one."
 _WITHOUT_V1 = "Try the V0 engine, whose code is another one: `VLLM_USE_V1=0`."
 _LAST_WITH_BOTH_ENGINES = "0.10.0"
+_FIRST_WITH_V1_ON = "0.8.0"
 # /src/vllm/vllm/v1/engine/core.py      ~/vllm-main/vllm/worker/worker.py
 _SOURCE_TREE = lazy_pattern(r"^(?P<tree>(?!.*-packages/)[/~](?:[^/]*/)*[^/]*vllm[^/]*)/vllm/")
 # The package as an extension of vLLM has it, beside those of kernels: vllm_ascend, vllm_gaudi
@@ -122,8 +124,12 @@ def steps_around(
         return (_PROFILED,)
     if own and _DEMO_SERVER.search(own[-1]):
         return (_OTHER_SERVER,)
-    known = run.version is not None and at_least(release_of(run), _LAST_WITH_BOTH_ENGINES) is False
-    return (_WITHOUT_V1,) if known and own and _V1.search(own[-1]) else ()
+    release = release_of(run) if run.version is not None else None
+    both = at_least(release, _LAST_WITH_BOTH_ENGINES) is False
+    if run.engine == "V1" and at_least(release, _FIRST_WITH_V1_ON) is False:
+        return (_UNSET_V1,)
+    both = at_least(release, _LAST_WITH_BOTH_ENGINES) is False
+    return (_WITHOUT_V1,) if both and own and _V1.search(own[-1]) else ()
 
 
 def step_of_build(frames: Sequence[Frame], raised: Raised, run: Run) -> str:

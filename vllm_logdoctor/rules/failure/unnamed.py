@@ -27,8 +27,10 @@ from vllm_logdoctor.rules.failure.signatures import FailureRules
 from vllm_logdoctor.rules.failure.support import is_of_wrong_type
 from vllm_logdoctor.rules.failure.values import values_of
 from vllm_logdoctor.rules.model import Confidence
+from vllm_logdoctor.rules.release_terms import options_of_fork
 from vllm_logdoctor.run.blockphase import BlockPhase
 from vllm_logdoctor.run.blocks import Frame, Raised
+from vllm_logdoctor.run.model import Run
 from vllm_logdoctor.run.owners import (
     BUILD,
     PROGRAM,
@@ -152,9 +154,7 @@ def _words(
     phase = _PHASES.get(place.phase) if place.phase else None
     phase_words = "" if owner == PROGRAM else phase or ("during start-up" if starts else "")
     named = place.is_code and not place.of_library and owner != PROGRAM
-    owner_words = (
-        "" if named else "the test's own code" if in_test and owner == PROGRAM else _owner_words(owner, place)
-    )
+    owner_words = "" if named else _owner_words(place, context.run, in_test)
     caller = place.own if place.of_library else caller_of(at, place.frames) if named and at else None
     feature = feature_of(place.frames) if place.is_code else None
     raised_words = (
@@ -194,7 +194,13 @@ def _remedy(
     if place.is_code and raised is not None and is_vllm_or_tensors(place.owner):
         return _around(context, place, raised)
     at = place.innermost.file if place.innermost else ""
-    return next_steps(place.owner, rule_id, context, called=place.own is not None, raised=raised, at=at)
+    steps = next_steps(place.owner, rule_id, context, called=place.own is not None, raised=raised, at=at)
+    around = (
+        steps_around(place.frames, place.phase, raised, context.run)
+        if place.is_code and raised is not None
+        else ()
+    )
+    return (*around, *steps)
 
 
 def _around(context: FailureContext, place: _Place, raised: Raised) -> tuple[str, ...]:
@@ -262,11 +268,14 @@ def _confidence(raised: Raised | None, place: _Place) -> Confidence:
     return "medium" if sure else "low"
 
 
-def _owner_words(owner: str | None, place: _Place) -> str:
+def _owner_words(place: _Place, run: Run, in_test: bool) -> str:
+    owner = place.owner
     if owner is None or owner == BUILD:
         return ""
     if owner == VLLM:
-        return "vLLM"
+        return "a modified vLLM" if options_of_fork(run) else "vLLM"
+    if owner == PROGRAM and in_test:
+        return "the test's own code"
     if owner == PYTHON:
         return "Python's standard library"
     if owner == PROGRAM:
