@@ -13,7 +13,7 @@ from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.rules.release_terms import options_of_fork
 from vllm_logdoctor.run.clock import duration
-from vllm_logdoctor.run.identity import FROM_PATH, is_inferred, release_words
+from vllm_logdoctor.run.identity import FROM_PATH, ONE_SITE, is_inferred, release_words
 from vllm_logdoctor.run.job import words_of_limit
 from vllm_logdoctor.run.lifecycle import ends_progress, trail_of
 from vllm_logdoctor.run.model import Outcome, Run
@@ -239,7 +239,8 @@ def version_words(run: Run) -> str:
     if run.version is None or run.version.value in (None, ""):
         return "vLLM, release not in the log"
     inferred = is_inferred(run.version) and run.kind != "build"
-    source = " (from the source line numbers in the log)" if inferred else ""
+    lines = "one source line number" if run.version.note.endswith(ONE_SITE) else "the source line numbers"
+    source = f" (from {lines} in the log)" if inferred else ""
     return f"vLLM {inline(release_words(run.version), 80)}{source or _of_build(run)}"
 
 

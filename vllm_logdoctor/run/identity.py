@@ -36,6 +36,7 @@ _FILES = (
 # What the engine prints of itself when a step fails, since 0.9.2 and before.
 _CONFIG_DUMPS = ("engine-config-dump", "v1-llm-engine-v-config")
 _NEAR = "near "
+ONE_SITE = "from 1 of 1 call sites"
 FROM_PATH = "from a path"
 """How a release is known that only the name of a folder tells."""
 _LOCAL_BUILD = lazy_pattern(r"\+(?:.*\.)?(cpu|rocm|xpu|tpu|neuron|gaudi|empty)")
