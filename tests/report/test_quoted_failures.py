@@ -147,7 +147,8 @@ def test_every_rank_with_the_same_error_is_named() -> None:
             f"{head}     check(free)",
             f"{head} RuntimeError: too little is free: {4000 + rank} of 9000 bytes",
         ]
-    assert "The same error from other processes: [L12, L17, L22]." in report(lines)
+        lines.append(lines[-1])  # Once more where the worker ends.
+    assert "The same error from other processes: [L13, L19, L25]." in report(lines)
 
 
 def test_a_check_is_a_sentence() -> None:
@@ -228,3 +229,17 @@ def test_a_program_that_only_its_traceback_shows_gets_arguments_of_the_class() -
 
     assert "`tensor_parallel_size`" in steps("entrypoints/llm.py")
     assert "`--tensor-parallel-size`" in steps("engine/server.py")
+
+
+def test_the_place_that_a_sentence_names_is_cited() -> None:
+    lines = core(
+        "EngineCore failed to start.",
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/v1/worker/lake.py", line 9, in check_shore',
+        '    raise RuntimeError("the shore is too low")',
+        "RuntimeError: the shore is too low",
+    )
+    text = report(lines)
+    assert "lake.py, check_shore" in text
+    assert "[L7, L5]." in text.split("\n1. ")[0]
+    assert "What broke" not in text

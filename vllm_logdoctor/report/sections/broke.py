@@ -22,6 +22,8 @@ from vllm_logdoctor.run.tracelines import cleaned, frame_line
 _CUT = 300
 _PATH = lazy_pattern(r".*[/\\]")
 _REPORTED_LATE = frozenset({"cuda-illegal-memory-access", "index-out-of-range-device-assert"})
+# (Worker_TP2 pid=35) ERROR ...
+_PROCESS = lazy_pattern(r"\([^()]{1,80}\)|\[rank\d+\]")
 _WORD = lazy_pattern(r"[A-Za-z]{2,}")
 # What an export of a platform writes around its records:     "severity": "ERROR",     },     ]
 _MEMBER = lazy_pattern(r"\s*(?:[\[\]{}]+,?|\"[^\"]{1,60}\"\s*:.*)")
@@ -86,7 +88,10 @@ def _lines(page: Page, root: Finding) -> list[str]:
     for one in telling(root)[1:]:
         text, frame = excerpt(one.text, limit=_CUT), frame_line(excerpt(cleaned(one.text), limit=_CUT))
         if frame is not None:
-            text = f"{_PATH.sub('', frame.file)}:{frame.line} in {frame.function}"
+            name = _PATH.sub("", frame.file)
+            if f"{name}, {frame.function}" in root.explanation:
+                continue
+            text = f"{name}:{frame.line} in {frame.function}"
         elif text.count("(") > text.count(")") and not text.endswith("…"):
             text += "…"  # Python prints the first line of a statement.
         places.setdefault(text, []).append(page.place(one))
@@ -108,7 +113,8 @@ def _followed(page: Page) -> list[str]:
     shown = decisive(root) if root is not None else ()
     own = masked(shown[0]) if shown else ""
     lines_of_all = dict.fromkeys((*shown[1:], *followed))
-    same = sorted((one for one in lines_of_all if masked(one) == own), key=lambda one: (one.file, one.line))
+    copies = sorted((one for one in lines_of_all if masked(one) == own), key=lambda one: (one.file, one.line))
+    same = _of_other_writers(shown[0], copies) if shown else []
     others = [line for line in followed if masked(line) != own]
     lines = [f"The same error from other processes:{page.cited(same)}.", ""] if same else []
     lines += [f"Follow-up errors, not the cause:{page.cited(others)}.", ""] if others else []
@@ -125,6 +131,22 @@ def _followed(page: Page) -> list[str]:
         return lines
     # Where the cause is missing, the last line may be it.
     return [*lines, f"Last line: {code(last.message, 160)}{page.cited([page.run.evidence(last)])}"]
+
+
+def _of_other_writers(first: Evidence, copies: list[Evidence]) -> list[Evidence]:
+    """Return one line for each process that printed the error too: a process may print its own twice."""
+    writers = {_writer(first)} - {""}
+    kept: list[Evidence] = []
+    for one in copies:
+        if (writer := _writer(one)) not in writers:
+            kept.append(one)
+            writers |= {writer} - {""}
+    return kept
+
+
+def _writer(line: Evidence) -> str:
+    found = _PROCESS.match(line.text)
+    return found[0] if found is not None else ""
 
 
 def _says_something(record: Record) -> bool:

@@ -20,6 +20,7 @@ from vllm_logdoctor.rules.failure.nonfatal import (
 from vllm_logdoctor.rules.failure.pytest_output import has_several_errors, steps_of_test
 from vllm_logdoctor.rules.failure.requests import REFUSED, request_findings
 from vllm_logdoctor.rules.failure.root import Verdict, verdict_of
+from vllm_logdoctor.rules.failure.rule_ids import CODE, UNKNOWN
 from vllm_logdoctor.rules.failure.signatures import FailureRules, expression, failure_rules
 from vllm_logdoctor.rules.failure.silent_end import SILENT, end_findings
 from vllm_logdoctor.rules.failure.user_packs import explained_by_packs
@@ -211,9 +212,13 @@ def context_of(verdict: Verdict, context: FailureContext) -> list[Record]:
         for frame in _telling_frames(verdict.root, raised, block)
     ]
     chain = [one.record for one in _chained(raised, block)[:3]]
-    # The line that raises proves the exception, though a report that quotes the exception has no need of it.
+    # The line that raises proves the exception, though a report that quotes the exception has no need of it: what no rule
+    # knows is told by its place, which the line above names.
+    of_place = verdict.root.rule.id in (CODE, UNKNOWN)
     chain += [
-        _code_line(one, block) for one in acting_frames(raised.frames)[-1:] if one.code.startswith("raise")
+        one.record if of_place else _code_line(one, block)
+        for one in acting_frames(raised.frames)[-1:]
+        if one.code.startswith("raise")
     ]
     records = [*frames, raised.record, *_more_of_text(raised, block), *chain]
     if context.run.kind != "test":  # There the lines above an error are the source of the test.
