@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import vllm_logdoctor
+from vllm_logdoctor.report.proof import quoted
+from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.rules.printed import check_of_failure
-from vllm_logdoctor.run.model import Run, Value
+from vllm_logdoctor.run.model import Evidence, Run, Value
 
 START = [
     "INFO 05-01 10:00:01 [api_server.py:1043] vLLM API server version 0.8.3",
@@ -155,6 +157,8 @@ def test_a_check_is_a_sentence() -> None:
     old = Run(version=Value("0.8.5", "reported"), kind="server")
     bare = check_of_failure("`Loading model weights took N GB` on every rank.", old, "crashed_at_startup")
     assert bare == "The log has the line `Loading model weights took N GB` on every rank."
+    line = check_of_failure("`Starting to load model`.", old, "crashed_at_startup")
+    assert line == "The log has the line `Starting to load model`."
     said = "`pip check` names no conflict."
     assert check_of_failure(said, old, "crashed_at_startup") == said
 
@@ -243,3 +247,39 @@ def test_the_place_that_a_sentence_names_is_cited() -> None:
     assert "lake.py, check_shore" in text
     assert "[L7, L5]." in text.split("\n1. ")[0]
     assert "What broke" not in text
+
+
+def test_a_line_that_a_terminal_broke_is_quoted_from_its_beginning() -> None:
+    lines = [
+        "(EngineCore pid=316)     raise ValueError(",
+        "(EngineCore pid=316) ValueError: To serve at least one request with the model's max seq len (4096), (4.26 GiB KV cach",
+        "e is needed, which is larger than the available KV cache memory (4.25 GiB). Based on the avai",
+    ]
+    shown = next(line for line in report(lines).split("\n") if line.startswith("`"))
+    assert shown.startswith("`ValueError: To serve")
+    assert "KV cache is needed" in shown
+    assert shown.endswith("[L2, L3]")
+
+
+def test_a_progress_bar_is_no_part_of_the_message_behind_it() -> None:
+    bar = "Processed prompts:   0%|          | 0/2 [00:00<?, ?it/s, est. speed input: 0.00 toks/s, output: 0.00 toks/s]"
+    fault = ":0:rocdevice.cpp :3586: 19869 us: Callback: Queue 0x7b33 aborting with error : HSA_STATUS_ERROR_INVALID_ISA"
+    lines = (Evidence("a.log", 1, f"{bar}{fault}"),)
+    assert quoted(Finding("x", "failure", "high", "high", "t", "e", "root", lines))[0] == fault
+
+
+def test_a_banner_and_a_loop_are_no_part_of_what_broke() -> None:
+    lines = core(
+        "EngineCore encountered a fatal error.",
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/v1/engine/core.py", line 1352, in run_engine_core',
+        "    engine_core.run_busy_loop()",
+        '  File "/opt/vllm/v1/worker/lake.py", line 12, in flow',
+        "    y = pump(x)",
+        "torch.AcceleratorError: CUDA error: unspecified launch failure",
+        "CUDA kernel errors might be asynchronously reported at some other API call.",
+        "Search for `cudaErrorLaunchFailure' in https://docs.example/cuda for more information.",
+    )
+    shown = report(lines)
+    assert "Search for" not in shown
+    assert "run_engine_core" not in shown

@@ -29,6 +29,8 @@ _LONGEST = 600
 _BROKEN_OFF = lazy_pattern(r"[\w=,(]\s*\Z")
 _BREAKS_WORD = lazy_pattern(r"[=(]\Z")
 _MIDDLE = lazy_pattern(r"\s*[a-z\d'\"]")
+# Processed prompts: 0%| | 0/2 [00:00<?, ?it/s, est. speed input: 0.00 toks/s, output: 0.00 toks/s]:0:rocdevice.cpp :3586: ...
+_BAR = lazy_pattern(r"[A-Z][\w ]{2,60}: +\d+%\|.{0,400}?/s(?:, [^\]]{0,80})?\](?=:?\S{2})")
 _NEW = lazy_pattern(r"\s*(?:[\w.]*(?:Error|Exception|Warning)\b|File \"|FAILED |raise |assert )")
 _CLASSES = lazy_pattern(r"(?:[\w.]*(?:Error|Exception|Exit)(?:\(\w+\))?:\s+)+")
 # raise ValueError(msg)      AssertionError()      | RuntimeError:      error: subprocess-exited-with-error      WorkerProc hit an exception.
@@ -42,8 +44,10 @@ _SAYS_NOTHING = lazy_pattern(
     r"|\S+ValidationError: \d+ validation errors? for \w+|Exception in worker .{1,80} while processing method \w+\.?"
     r"|Engine background task failed|Error executing method .*|RuntimeError: Engine (?:core )?(?:initialization|process) failed.*"
     r"|Unhandled error \(suppress with .*|Error in [\w ]+ stream generator\.|(?:ERROR: +)?Exception in ASGI application"
-    r"|CMake Error at \S+ \(\w+\):|File <.*|future: <.*"
-    r"|.*ERR99999 UNKNOWN.*|what\(\): .*|Position: \d+|Set TORCHDYNAMO_VERBOSE=1 .*|(?:Loading model weights|Model loading) took .*)\s*",
+    r"|CMake Error at \S+ \(\w+\):|File <.*|future: <.*|KeyboardInterrupt|\S*EngineDeadError: EngineCore encountered an issue\..*"
+    r"|File \".*, in (?:run_busy_loop|worker_busy_loop|run_engine_core|_bootstrap|<module>)"
+    r"|Search for .* for more information\.|Since the operator is called asynchronously.*|CUDA kernel errors might be asynchronously.*"
+    r"|.*ERR\d{5} (?:UNKNOWN|PTA call acl).*|what\(\): .*|Position: \d+|Set TORCHDYNAMO_VERBOSE=1 .*|(?:Loading model weights|Model loading) took .*)\s*",
 )
 # weight = weight.narrow(      import torch      self.plan(      (the beginning of a statement, whose arguments are on other lines)
 # or prefill_meta.block_tables.numel() == 0, \      (the middle of one)
@@ -139,16 +143,22 @@ def quoted(root: Finding) -> tuple[str, tuple[Evidence, ...]]:
     if not lines:
         return "", ()
     first = lines[0]
+    bar = _BAR.match(first.text)
+    if bar is not None:  # A progress bar leaves its line open for what is written next.
+        return first.text[bar.end() :], lines[:1]
     if len(first.text) >= _LONGEST and first.text.endswith(
         "..."
     ):  # The line goes on, and its last word is torn.
         return f"{first.text[:-3].rpartition(' ')[0]} …", lines[:1]
+    begun = [one for one in lines[1:] if _MIDDLE.match(first.text) and _goes_on(one, first)][:1]
     rest = [one for one in lines[1:] if _goes_on(first, one)][:1]
-    text = first.text
-    for one in rest:
-        bare = one.text.strip()
-        text += bare if _BREAKS_WORD.search(text) else f" {bare}"
-    return text, (first, *rest)
+    whole = (*begun, first, *rest)
+    text = whole[0].text
+    for one in whole[1:]:
+        # A tool breaks between words and indents; a terminal breaks where its line is full.
+        space = " " if _indent(one.text) and not _BREAKS_WORD.search(text) else ""
+        text += f"{space}{one.text.strip()}"
+    return text, whole
 
 
 def _goes_on(first: Evidence, second: Evidence) -> bool:

@@ -161,6 +161,7 @@ def _try(
         values = values_of(rule.id, {k: v for k, v in named_groups.items() if v}, facts, context.run)
     # A text of many lines is known by all of them, and proven by one.
     lines = [*_lines_of(values.get("proof") or match[0], observation), *_wrapped(observation, context)]
+    lines += _begun_above(observation, context)
     decisive = near if near is not None and signature.decisive == "near" else lines[0]
     shown = (near, *lines, observation.record)
     supporting = tuple(record for record in shown if record is not None and record is not decisive)
@@ -371,6 +372,25 @@ def _wrapped(observation: Observation, context: FailureContext) -> list[Record]:
         and (one.file, one.line) == (record.file, record.line + 1)
         and len(one.message) - len(one.message.lstrip()) == indent
         and (indent or one.message[:1].islower() or one.message[:1].isdigit())
+    ]
+
+
+def _begun_above(observation: Observation, context: FailureContext) -> list[Record]:
+    """Return the line above where a terminal broke it, and the text found is the rest of it.
+
+    ValueError: To serve at least one request with the model's max seq len (4096), (4.26 GiB KV cach
+    e is needed, which is larger than the available KV cache memory (4.25 GiB).
+    """
+    record = observation.record
+    above = context.trail[max(0, observation.position - 1) : observation.position]
+    if observation.raised is not None or observation.framed or not record.message[:1].islower():
+        return []
+    return [
+        one
+        for one in above
+        if (one.file, one.line) == (record.file, record.line - 1)
+        and len(one.message.strip()) >= _FULL_LINE
+        and _GOES_ON.search(one.message)
     ]
 
 
