@@ -47,7 +47,8 @@ _SAYS_NOTHING = lazy_pattern(
     r"|CMake Error at \S+ \(\w+\):|File <.*|future: <.*|KeyboardInterrupt|\S*EngineDeadError: EngineCore encountered an issue\..*"
     r"|File \".*, in (?:run_busy_loop|worker_busy_loop|run_engine_core|_bootstrap|<module>)"
     r"|Search for .* for more information\.|Since the operator is called asynchronously.*|CUDA kernel errors might be asynchronously.*"
-    r"|.*ERR\d{5} (?:UNKNOWN|PTA call acl).*|what\(\): .*|Position: \d+|Set TORCHDYNAMO_VERBOSE=1 .*|(?:Loading model weights|Model loading) took .*)\s*",
+    r"|.*ERR\d{5} (?:UNKNOWN|PTA call acl).*|what\(\): .*|Position: \d+"
+    r"|Set TORCHDYNAMO_VERBOSE=1 .*|(?:Loading model weights|Model loading) took .*)\s*",
 )
 # weight = weight.narrow(      import torch      self.plan(      (the beginning of a statement, whose arguments are on other lines)
 # or prefill_meta.block_tables.numel() == 0, \      (the middle of one)
@@ -134,7 +135,7 @@ def quoted(root: Finding) -> tuple[str, tuple[Evidence, ...]]:
     """Return the text of the decisive line, with the rest of a message that a terminal or CMake wrapped, and the lines.
 
     Example:
-        >>> texts = "ReadTimeoutError: HTTPSConnectionPool(host='packages.example.org', port=443): Read", "timed out."
+        >>> texts = "ReadTimeoutError: HTTPSConnectionPool(host='packages.example.org', port=443): Re", "ad timed out."
         >>> lines = tuple(Evidence("a.log", number, text) for number, text in enumerate(texts))
         >>> quoted(Finding("x", "failure", "high", "high", "t", "e", "root", lines))[0][-15:]
         'Read timed out.'
