@@ -283,3 +283,22 @@ def test_a_banner_and_a_loop_are_no_part_of_what_broke() -> None:
     shown = report(lines)
     assert "Search for" not in shown
     assert "run_engine_core" not in shown
+
+
+def test_a_program_never_prints_that_a_server_is_up() -> None:
+    def check(place: str) -> str:
+        return report(
+            [
+                "Traceback (most recent call last):",
+                '  File "/home/me/test.py", line 14, in <module>',
+                "    model = LLM(model=path)",
+                f'  File "/opt/lib/python3.10/site-packages/vllm/{place}", line 242, in __init__',
+                "    self.llm_engine = self.engine_class.from_engine_args(",
+                '  File "/opt/lib/python3.10/site-packages/transformers/tokenization_utils_base.py", line 8, in load',
+                "    return self.vocab.load(path)",
+                "TypeError: not a string",
+            ]
+        )
+
+    assert "Application startup complete" not in check("entrypoints/llm.py")
+    assert "Application startup complete" in check("v1/engine/async_llm.py")

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from vllm_logdoctor.knowledge.flags import flag_history
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.escape import code
+from vllm_logdoctor.rules.printed import shows_class
 from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Run
 
@@ -17,10 +18,6 @@ _LITERAL = lazy_pattern(r"-?\d+(?:\.\d+)?|[\[{\"'].*")
 # File "/src/vllm/benchmarks/benchmark_throughput.py", line 12      vllm bench latency --model org/m      .../openai/run_batch.py
 _OF_COMMAND = lazy_pattern(
     r"\bbenchmark_(?:throughput|latency)\w*\.py|/vllm/(?:benchmarks|entrypoints/cli)/|\brun[_-]batch\b|\bvllm bench "
-)
-# File "/opt/lib/python3.10/site-packages/vllm/entrypoints/llm.py", line 242, in __init__
-_OF_CLASS = lazy_pattern(
-    r"/vllm/entrypoints/(?:offline/)?llm\.py\", line \d+, in (?:__init__|generate|chat)\b"
 )
 _OF_BATCH = ("input_file", "num_prompts", "input_len")
 
@@ -48,14 +45,9 @@ def _calls_the_class(run: Run) -> bool:
     """Return whether a program of its own calls vLLM: benchmarks and batches take flags."""
     if run.launched_by or any(name in run.arguments for name in _OF_BATCH):
         return False
-    if run.kind != "offline" and not (run.kind == "unknown" and _shows_class(run)):
+    if run.kind != "offline" and not (run.kind == "unknown" and shows_class(run)):
         return False
     return not any(_OF_COMMAND.search(record.message) for record in trail_of(run))
-
-
-def _shows_class(run: Run) -> bool:
-    """Return whether a traceback passes through vLLM's class for programs, in a piece that shows nothing else of what ran."""
-    return any(_OF_CLASS.search(record.message) for record in trail_of(run) if 'File "' in record.message)
 
 
 def _argument(found: re.Match[str]) -> str:

@@ -34,6 +34,10 @@ _OTHER_ENGINE = lazy_pattern(r" \(engine V0: [^)]*\)")
 _HOLE = lazy_pattern(r"\b[NM]\b|\.\.\.")
 # `Application startup complete`.      `Loading model weights took N GB` on every rank.
 _BARE_LINE = lazy_pattern(r"`(?P<line>[A-Z][^`]+)`(?P<where> on every rank)?\.")
+# File "/opt/lib/python3.10/site-packages/vllm/entrypoints/llm.py", line 242, in __init__
+_OF_CLASS = lazy_pattern(
+    r"/vllm/entrypoints/(?:offline/)?llm\.py\", line \d+, in (?:__init__|generate|chat)\b"
+)
 _LEAST = 10
 """Characters by which a line is known: shorter ones are words such as Running."""
 
@@ -108,10 +112,15 @@ def check_of_failure(text: str, run: Run, outcome: Outcome) -> str:
     return f"The log has the line `{bare['line']}`{bare['where'] or ''}." if bare else text
 
 
+def shows_class(run: Run) -> bool:
+    """Return whether a traceback passes through vLLM's class for programs, which serves nothing."""
+    return any(_OF_CLASS.search(record.message) for record in trail_of(run) if 'File "' in record.message)
+
+
 def _is_no_check(line: str, run: Run, served: bool) -> bool:
     """Return whether a line can't show that a failure is gone: the run got past it, or its release doesn't print it."""
     if f"`{line.rstrip('.')}`" == _SERVERS_ONLY:
-        return served or run.kind not in ("server", "unknown")
+        return served or run.kind not in ("server", "unknown") or shows_class(run)
     pieces = _HOLE.split(line)
     literal = max(pieces, key=len).strip()
     if len(literal) < _LEAST:
