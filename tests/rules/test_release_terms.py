@@ -88,3 +88,11 @@ def test_whoever_made_an_option_of_a_builds_own_is_the_one_to_ask(given: str, as
         if asked
         else "Build from newer sources."
     )
+
+
+@pytest.mark.parametrize(
+    ("version", "leaves"), [("0.7.2+gaudi000", True), ("0.9.2", True), ("0.11.0", False)]
+)
+def test_a_platform_that_left_vllm_has_no_newer_release_of_it(version: str, leaves: bool) -> None:
+    run = Run(version=Value(version, "reported"), platform="hpu")
+    assert ("vllm-gaudi" in in_words_of_build("Use a newer release: it may help.", run)) is leaves

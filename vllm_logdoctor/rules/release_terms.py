@@ -22,6 +22,12 @@ from vllm_logdoctor.run.model import Evidence, Run
 _HELP = "`vllm serve --help=all`"
 _LAST_WITH_V0 = "0.10.2"
 _LONG_KNOWN = "0.10.2"
+# The last release that had a platform's backend, and the package that has it now.
+_LEFT_VLLM = {
+    "hpu": ("0.9.2", "vllm-gaudi"),
+    "neuron": ("0.10.1.1", "vllm-neuron"),
+    "tpu": ("0.13.0", "tpu-inference"),
+}
 # File "/opt/venv/lib/python3.10/site-packages/vllm/executor/gpu_executor.py", line 36, in _init_executor
 # File ~/anaconda3/lib/python3.12/site-packages/vllm/model_executor/models/utils.py:237, in load_weights
 _PLACE = lazy_pattern(r'File "?[^"\n]{0,300}/vllm/(?P<file>[\w/]{1,200}\.py)[":]')
@@ -79,7 +85,12 @@ def in_words_of_build(text: str, run: Run) -> str:
         >>> run.config["own_cache"] = Value(True, "explicit")
         >>> in_words_of_build("Use a newer release: it may not have this limit.", run)
         'Ask who maintains this build: no release of vLLM has its option `--own-cache`. If the run works without it, its code is at fault.'
+        >>> in_words_of_build("Use a newer release: it may not have this limit.", Run(platform="hpu"))
+        'Use vllm-gaudi, or another release up to 0.9.2: later ones of vLLM itself have no hpu backend.'
     """
+    if text.startswith("Use a newer release") and has_left_vllm(run):
+        last, package = _LEFT_VLLM[str(run.platform)]
+        return f"Use {package}, or another release up to {last}: later ones of vLLM itself have no {run.platform} backend."
     if not _is_own_build(run):
         return text
     own = next(iter(options_of_fork(run)), "")
@@ -89,6 +100,17 @@ def in_words_of_build(text: str, run: Run) -> str:
             " If the run works without it, its code is at fault."
         )
     return _NEWER_RELEASE.sub(_newer_sources, text)
+
+
+def has_left_vllm(run: Run) -> bool:
+    """Return whether the backend of a run's platform has since left vLLM for a package of its own, and the run is not of that package."""
+    if run.platform not in _LEFT_VLLM:
+        return False
+    version, last = (
+        parse_version(str(run.version.value)) if run.version else None,
+        parse_version(_LEFT_VLLM[run.platform][0]),
+    )
+    return version is None or last is None or version <= last
 
 
 def _is_own_build(run: Run) -> bool:

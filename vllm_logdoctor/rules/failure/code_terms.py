@@ -10,7 +10,7 @@ from msgspec import Struct
 from vllm_logdoctor.knowledge.flags import flag_exists
 from vllm_logdoctor.knowledge.versions import at_least
 from vllm_logdoctor.lazy import lazy_pattern
-from vllm_logdoctor.rules.release_terms import options_of_fork, release_of
+from vllm_logdoctor.rules.release_terms import has_left_vllm, options_of_fork, release_of
 from vllm_logdoctor.run.blockphase import BlockPhase
 from vllm_logdoctor.run.blocks import Frame, Raised
 from vllm_logdoctor.run.model import Run
@@ -79,12 +79,6 @@ _KERNELS = frozenset({"vllm_flash_attn"})
 # Parts of V0 that no release with V1 alone has: vllm/worker/model_runner.py, vllm/core/scheduler.py
 _OF_V0 = lazy_pattern(r"/vllm/(?:worker|core|spec_decode)/")
 _FIRST_WITHOUT_V0 = "0.11.0"
-# The last release that had a platform's backend, and the package that has it now.
-_LEFT_VLLM = {
-    "hpu": ("0.9.2", "vllm-gaudi"),
-    "neuron": ("0.10.1.1", "vllm-neuron"),
-    "tpu": ("0.13.0", "tpu-inference"),
-}
 _NEWER = "Use a newer release: this code may have changed."
 _SEARCH = "Search the issues of vLLM for {error} and {place}: an answer there may name the release that has the fix."
 _PROFILED = (
@@ -141,9 +135,8 @@ def step_of_build(frames: Sequence[Frame], raised: Raised, run: Run) -> str:
     if plugin:
         name = plugin.replace("_", "-")
         return f"Use the release of vLLM that the documentation of {name} names for the installed {name}: its code called this one."
-    if run.platform in _LEFT_VLLM:
-        last, package = _LEFT_VLLM[run.platform]
-        return f"Use {package}, or another release up to {last}: later ones of vLLM itself have no {run.platform} backend."
+    if has_left_vllm(run):
+        return _NEWER
     tree = _SOURCE_TREE.search(own[-1]) if own else None
     if tree is not None:
         return f"Start once with a release of vLLM instead of the source tree `{tree['tree']}`, whose code failed."
