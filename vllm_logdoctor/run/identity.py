@@ -82,7 +82,8 @@ def _derived_version(builder: RunBuilder) -> Value | None:
     # A call site that none of them explains is of a build between releases, and one site alone can't tell.
     near = _NEAR if found.supporting < found.tried or one_site else ""
     note = f"{near}{span}, from {found.supporting} of {found.tried} call sites"
-    return Value(str(found.last), "derived", (), note)
+    # Of few releases that one line tells, the earliest one: what it has, the others mostly have too.
+    return Value(str(found.first if one_site else found.last), "derived", (), note)
 
 
 def is_inferred(version: Value) -> bool:
