@@ -98,7 +98,10 @@ def test_the_words_of_cmake_are_below_the_place_that_it_names(tmp_path):
     )
     result = _first_run(tmp_path, text)
     root = next(finding for finding in result.findings if finding.role == "root")
-    assert "bin/ninja' '--version' failed with: no such file" in root.explanation
+    assert "/opt/build/bin/ninja, and can't run it" in root.explanation
+    own = "      CMake Error at CMakeLists.txt:14 (message):\n        The tool set of this site\n        is not known.\n\n"
+    root = next(finding for finding in _first_run(tmp_path, own).findings if finding.role == "root")
+    assert "The tool set of this site is not known." in root.explanation
 
 
 def test_a_job_that_its_batch_system_refuses_behind_an_installation_is_no_build(tmp_path):
