@@ -162,3 +162,17 @@ def test_code_of_a_modified_vllm_is_not_called_vllms():
     ).split("\n")
     found = root("\n".join([head, printed, *rest]))
     assert "own_cache.py, check (a modified vLLM)" in found.explanation
+
+
+@pytest.mark.parametrize(
+    ("folder", "command"),
+    [
+        ("home/me/vllm/vllm", "pip install -e /opt/home/me/vllm"),
+        ("lib/site-packages/vllm", "pip install --force-reinstall"),
+    ],
+)
+def test_a_source_tree_is_built_again_not_installed(folder: str, command: str) -> None:
+    place = Place(f"{folder}/_custom_ops.py", "rms_norm", "torch.ops._C.rms_norm(out)")
+    ends = "AttributeError: '_OpNamespace' '_C' object has no attribute 'rms_norm'"
+    found = root(at_start(ends, PROFILE, place))
+    assert command in " ".join(str(one.after) for one in found.changes)

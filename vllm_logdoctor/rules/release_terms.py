@@ -32,6 +32,9 @@ _LEFT_VLLM = {
 # File ~/anaconda3/lib/python3.12/site-packages/vllm/model_executor/models/utils.py:237, in load_weights
 _PLACE = lazy_pattern(r'File "?[^"\n]{0,300}/vllm/(?P<file>[\w/]{1,200}\.py)[":]')
 _MOST_OF_LINE = 600
+# File "/home/me/vllm/vllm/engine/llm_engine.py", line 9, in step
+_TREE = lazy_pattern(r'File "(?P<tree>(?![^"\n]*-packages/)[/~](?:[^/"\n]*/)*[^/"\n]*vllm[^/"\n]*)/vllm/\w')
+_REINSTALL = "pip install --force-reinstall vllm==<version>"
 # 0.1.dev15917+g0a6396b45      0.23.1rc1.dev1201+gd08eebad1.d20260717      0.23.1.post1.dev498+g802ead286.dirty
 _CHANGED_SOURCES = lazy_pattern(r"\.d\d{8}$|\.dirty$")
 # Use a newer release of vLLM and of the library.      try a newer release, or the last one that worked
@@ -100,6 +103,15 @@ def in_words_of_build(text: str, run: Run) -> str:
             " If the run works without it, its code is at fault."
         )
     return _NEWER_RELEASE.sub(_newer_sources, text)
+
+
+def in_words_of_install(text: str, run: Run) -> str:
+    """Return advice to install vLLM again as advice to build it again, where its code lies in a source tree."""
+    if _REINSTALL not in text:
+        return text
+    found = (_TREE.search(record.message[:_MOST_OF_LINE]) for record in trail_of(run))
+    tree = next((one["tree"] for one in found if one is not None), None)
+    return text if tree is None else text.replace(_REINSTALL, f"pip install -e {tree}")
 
 
 def has_left_vllm(run: Run) -> bool:

@@ -27,6 +27,7 @@ from vllm_logdoctor.rules.release_terms import (
     action_of_release,
     fits_release,
     in_words_of_build,
+    in_words_of_install,
     in_words_of_release,
     release_of,
     renamed,
@@ -257,6 +258,7 @@ def _action(written: Change, run: Run) -> Change | None:
         return None
     knob = in_words_of_device(in_words_of_build(change.knob, run), run) or change.knob
     after = in_words_of_device(change.after, run) if isinstance(change.after, str) else change.after
+    after = in_words_of_install(after, run) if isinstance(after, str) else after
     return None if is_pointless(f"{knob}: {after}", run) else replace(change, knob=knob, after=after)
 
 
