@@ -155,6 +155,9 @@ def test_no_larger_share_is_offered_of_memory_that_the_host_uses_too_or_that_a_m
     ours = {"kv_cache_tokens": 519_920, "available_kv_cache_gib": 65.25, "model_weights_gib": 17.2}
     settings = {"gpu_memory_utilization": 0.85, "max_model_len": 262_144, "dtype": "bfloat16"}
     assert shares(run())[-1] == 0.95
+    # Graphs of 4 GiB do not fit beside 95 % of a card of 80 GB.
+    graphs = {**ours, "available_kv_cache_gib": 52.0, "graph_capture_gib": 4.0}
+    assert shares(a_run(set={**settings, "gpu_memory_utilization": 0.9}, measured=graphs))[-1] == 0.92
     # 119.6 GiB are a GB10's, whose memory is the host's.
     assert shares(a_run(set={**settings, "gpu_memory_utilization": 0.8}, measured=ours)) == []
     assert shares(a_run(set=settings, measured=ours)) == [0.8]

@@ -17,6 +17,7 @@ from vllm_logdoctor.run.model import Run
 
 _UTILIZATIONS = (0.80, 0.85, 0.90, 0.92, 0.95)
 _MOST_LENGTHS = 3
+_LEFT_FREE_GIB = 0.5
 
 
 def what_if_table(run: Run) -> tuple[WhatIf, ...]:
@@ -37,7 +38,7 @@ def _proposals(run: Run, memory: Memory) -> Iterator[tuple[str, Any, Any]]:
         yield from (
             ("gpu_memory_utilization", now, value)
             for value in _UTILIZATIONS
-            if abs(value - now) > 0.001 and (value < now or _has_memory_left(run))
+            if abs(value - now) > 0.001 and (value < now or _has_memory_left(run, memory, value))
         )
     dtype = str(run.in_effect("kv_cache_dtype") or "auto")
     if dtype.startswith("fp8"):
@@ -55,9 +56,15 @@ def _proposals(run: Run, memory: Memory) -> Iterator[tuple[str, Any, Any]]:
         yield "quantization", None, "fp8"
 
 
-def _has_memory_left(run: Run) -> bool:
-    """Return whether more of the device's memory may be had: not where the host uses it too, nor where a modified vLLM divides it."""
-    return not may_share_memory(run) and not options_of_fork(run)
+def _has_memory_left(run: Run, memory: Memory, share: float) -> bool:
+    """Return whether a larger share of the device's memory may be had.
+
+    Not where the host uses it too, where a modified vLLM divides it, or where the CUDA graphs need what lies beside the share.
+    """
+    if may_share_memory(run) or options_of_fork(run):
+        return False
+    graphs = 0.0 if memory.graphs else run.measure("graph_capture_gib") or 0.0
+    return memory.total is None or (1 - share) * memory.total.low >= graphs + _LEFT_FREE_GIB
 
 
 def _may_take_fp8(run: Run) -> bool:

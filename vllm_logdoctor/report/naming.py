@@ -142,7 +142,7 @@ _HUB_CACHE = lazy_pattern(r"models--([^/]+?)--([^/]+)(?:/|$)")
 
 # .../qwen-3/8b/1   .../sft/checkpoint-900   .../Qwen3-8B/main: the name of a version, a size or a step, not of a model
 _SAYS_LITTLE = lazy_pattern(
-    r"v?\d+(?:\.\d+)*|\d+(?:\.\d+)?[bm]|[0-9a-f]{7,64}|(?:checkpoint|step|epoch|iter)[-_]?\w*|main|merged|final|latest|model"
+    r"v?\d+(?:\.\d+)*|\d+(?:\.\d+)?[bm]|[0-9a-f]{7,64}|(?:checkpoint|step|epoch|iter)[-_]?\w*|main|merged|final|latest|model|target|draft"
     r"|weights|snapshots?|default|output|transformers|safetensors|hf|fp16|bf16|fp8|int4|int8|awq|gptq|gguf",
     re.IGNORECASE,
 )
@@ -162,8 +162,8 @@ def model_name(name: str) -> str:
         ('Qwen2.5-32B-Instruct', 'Qwen/Qwen3-8B')
         >>> model_name("/hub/models--Qwen--Qwen3-8B/snapshots/0123")
         'Qwen/Qwen3-8B'
-        >>> model_name("/models/qwen-3/8b/1/"), model_name("/runs/sft/checkpoint-900"), model_name("/models/Qwen3-8B/main")
-        ('qwen-3/8b/1', 'sft/checkpoint-900', 'Qwen3-8B/main')
+        >>> model_name("/models/qwen-3/8b/1/"), model_name("/runs/sft/checkpoint-900"), model_name("/home/model")
+        ('…/qwen-3/8b/1', '…/sft/checkpoint-900', '/home/model')
     """
     cached = _HUB_CACHE.search(name)
     if cached:
@@ -171,7 +171,11 @@ def model_name(name: str) -> str:
     parts = [part for part in name.split("/") if part]
     if name.count("/") == 1 and len(parts) == 2 and parts[0] not in (".", "..", "~"):
         return name
-    return "/".join(parts[-_telling_parts(parts) :]) if parts else name
+    shown = parts[-_telling_parts(parts) :]
+    if len(shown) < 2:
+        return shown[0] if shown else name
+    # Without its beginning a path of two folders would be a name on the Hub.
+    return name if len(shown) == len(parts) else f"…/{'/'.join(shown)}"
 
 
 def _telling_parts(parts: Sequence[str]) -> int:

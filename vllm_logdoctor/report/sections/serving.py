@@ -103,7 +103,9 @@ def _sweep(steps: Sequence[Step]) -> list[str]:
         for step in steps
     ]
     header = ["running", "lines", "generation, tokens/s", "per request", "prompts, tokens/s"]
-    title = "By requests at once, of lines before which about as many ran:"
+    title = (
+        "By requests running at once, from the lines at a steady load (the line before shows about as many):"
+    )
     return ["", title, "", *table(header, rows)]
 
 

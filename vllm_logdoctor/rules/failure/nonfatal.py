@@ -62,11 +62,14 @@ def caller_findings(context: FailureContext, rules: FailureRules) -> Iterator[Fi
             finding = finding_of(
                 rules.rule(REFUSED), context.run, role=None, confidence="high", records=[record], values={}
             )
-            words = f"A program that calls the server raised this exception: {shown(said.splitlines()[0])}."
-            if "<!DOCTYPE" in said or "<html" in said:
+            text, of_proxy = said.splitlines()[0], "<!DOCTYPE" in said or "<html" in said
+            if of_proxy:
+                text = text.partition("<")[0].rstrip(" (")
+            words = f"A program that calls the server raised this exception: {shown(text)}."
+            if of_proxy:
                 words += (
-                    " vLLM does not answer in HTML: a proxy between the two did. Set `NO_PROXY` to the server's address"
-                    " where the client runs."
+                    " The answer is a page in HTML, which vLLM does not send: a proxy between the two did. Set `NO_PROXY` to the"
+                    " server's address where the client runs."
                 )
             yield replace(finding, title="A client of the server failed", explanation=words, changes=())
             return
