@@ -580,3 +580,31 @@ def test_a_run_whose_transfers_fail_again_and_again_is_not_called_healthy() -> N
     assert once.startswith("# HEALTHY")
     assert "KV transfers failed" in once
     assert often.startswith("# TO CHECK: KV transfers failed")
+
+
+def test_a_shutdown_that_kills_processes_is_no_clean_one() -> None:
+    stop = [
+        "(APIServer pid=1) INFO 05-01 10:03:00 [launcher.py:100] [shutdown] API server: shutdown triggered",
+        "(APIServer pid=1) INFO:     Shutting down",
+        "(APIServer pid=1) INFO:     Application shutdown complete.",
+    ]
+    forced = "(APIServer pid=1) WARNING 05-01 10:03:00 [utils.py:626] [shutdown] Process manager: force killing remaining processes count=1"
+    served = [*START, statistics(120, 1, 0, 1.0), ANSWER]
+    clean, killed = (report([*served, stop[0], *more, *stop[1:]]) for more in ([], [forced]))
+    assert "clean shutdown" in clean
+    assert "clean shutdown" not in killed
+    assert "stopped, remaining processes killed" in killed
+
+
+@pytest.mark.parametrize(("line", "logged"), [("metrics.py:229", True), ("metrics.py:334", False)])
+def test_only_releases_that_log_preemptions_log_one_in_fifty(line: str, logged: bool) -> None:
+    version = "0.4.3" if logged else "0.4.2"
+    start = f"INFO 05-01 09:55:00 llm_engine.py:100] Initializing an LLM engine (v{version}) with config: model='org/model', dtype=torch.float16, max_seq_len=4096, tensor_parallel_size=1"
+    text = (
+        "INFO 05-01 09:55:{:02} {}] Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 2100.0 tokens/s,"
+        " Running: {} reqs, Swapped: 0 reqs, Pending: {} reqs, GPU KV cache usage: 99.9%, CPU KV cache usage: 0.0%"
+    )
+    full = [text.format(30 + 5 * n, line, 247 - 7 * n, 740 + 7 * n) for n in range(5)]
+    found = report([start, *full])
+    assert "Preempted requests return to the queue" in found
+    assert ("one preemption in fifty" in found) is logged

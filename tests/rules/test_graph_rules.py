@@ -16,7 +16,7 @@ ACROSS = "tensor_parallel_size=4 is bigger than a reserved number of GPUs (1 GPU
     ids=["a hundred requests", "one stream", "in between"],
 )
 def test_eager_mode_costs_what_was_measured_at_such_a_load(running: int, low: float, high: float) -> None:
-    found = advice(a_run(set=EAGER, samples=load((9, {"running": running, "generation": 99.0}))))[
+    found = advice(a_run(set=EAGER, samples=load((9, {"running": running, "generation": 20.0 * running}))))[
         "eager-mode"
     ]
     assert knobs(found) == {"--enforce-eager": None}
@@ -192,7 +192,7 @@ def test_graphs_make_a_single_stream_no_faster_than_the_card_reads_its_weights()
     effect = advice(a_run(set=eager, measured=sizes, samples=single))["eager-mode"].effect
     assert effect is not None
     assert effect.high == pytest.approx(1008 / 644, abs=0.02)
-    slow = load((12, {"running": 1, "generation": 4.0, "kv": 1.0}))
+    slow = load((12, {"running": 1, "generation": 5.5, "kv": 1.0}))
     unbounded = advice(a_run(set=eager, measured=sizes, samples=slow))["eager-mode"].effect
     assert unbounded is not None
     assert unbounded.high > 4
@@ -218,6 +218,22 @@ def test_what_prompts_take_is_no_part_of_the_gain_from_graphs() -> None:
     assert effect.high <= 2.3
     assert "computed prompts alone" in effect.basis
     assert effect.low < effect.high
+
+
+def test_two_lines_say_nothing_of_the_time_that_prompts_take() -> None:
+    prompts = {"running": 1, "generation": 0.1, "prompt": 900.0}
+    run = a_run(set=EAGER, samples=load((1, prompts), (1, {"running": 1, "generation": 99.0})))
+    effect = advice(run)["eager-mode"].effect
+    assert effect is not None
+    assert "computed prompts alone" not in effect.basis
+
+
+def test_graphs_do_not_help_where_a_step_takes_a_second() -> None:
+    """Launching its kernels takes about ten milliseconds of it."""
+    run = a_run(set=EAGER, samples=load((9, {"running": 1, "generation": 0.8})))
+    found = advice(run)["eager-mode"]
+    assert (found.changes, found.effect) == ((), None)
+    assert "A decode step takes 1.2 s" in found.explanation
 
 
 def test_a_crash_within_a_minute_of_load_gets_no_advice_on_speed() -> None:

@@ -21,6 +21,7 @@ from vllm_logdoctor.run.other_programs import failed_tests
 from vllm_logdoctor.run.servers import NAMES, VLLM
 from vllm_logdoctor.run.termination import stops_in
 
+_FORCED = "force killing"
 OUTCOMES: dict[Outcome, str] = {
     "running": "still running at the end of the log",
     "clean_shutdown": "clean shutdown",
@@ -399,4 +400,6 @@ def _end(run: Run) -> str:
         return "interrupted"
     if run.kind == "offline" and run.outcome == "clean_shutdown" and run.progress:
         return "prompts completed"
+    if run.outcome == "clean_shutdown" and any(_FORCED in one.message.casefold() for one in trail_of(run)):
+        return "stopped, remaining processes killed"
     return _of_kind(run, OUTCOMES["unknown" if unsaid and not shows_a_run(run) else run.outcome])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from vllm_logdoctor.knowledge.versions import at_least
 from vllm_logdoctor.rules.capacity.defaults import max_num_seqs_of
 from vllm_logdoctor.rules.capacity.memory import memory_of
 from vllm_logdoctor.rules.context import (
@@ -146,7 +147,9 @@ def _preemptions(case: RuleContext, full: Sequence[Span]) -> str:
     if not full or held_by_few(full):
         return ""
     pushed_back = _pushed_back(full)
-    unlogged = " This engine logs at most one preemption in fifty." if case.run.engine == "V0" else ""
+    unlogged = " This engine logs at most one preemption in fifty."
+    if case.run.engine != "V0" or at_least(case.run.release, "0.4.3") is not True:
+        unlogged = ""  # Releases before it log none.
     again = "Preempted requests return to the queue and are recomputed." if pushed_back else ""
     return f" {pushed_back}{again}{unlogged}".replace("  ", " ").rstrip()
 

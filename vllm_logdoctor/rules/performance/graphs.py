@@ -34,6 +34,7 @@ from vllm_logdoctor.rules.performance.published import (
 from vllm_logdoctor.rules.performance.serving import computes_prompts_alone
 from vllm_logdoctor.rules.release_terms import options_of_fork
 from vllm_logdoctor.rules.rule import Advice, Rule
+from vllm_logdoctor.rules.steps import step_seconds
 from vllm_logdoctor.run.model import Run
 
 # Graphs save launches: with this many requests a step is long enough to hide them on a fast host.
@@ -80,7 +81,7 @@ def eager_mode(case: RuleContext) -> Advice | None:
         f"{named}: every kernel of every step is launched by Python"
         + ("." if run.engine == "V0" or compiles(run) else ", and torch.compile is off.")
         + (f" {_usual_requests(case)}." if _shows_load(case) else "")
-        + " It costs most with few requests, whose steps are short."
+        + _cost(case)
     )
     return Advice(
         text,
@@ -91,11 +92,23 @@ def eager_mode(case: RuleContext) -> Advice | None:
         ),
         confidence=confidence,
         severity=severity,
-        changes=_graphs_on(case, off),
+        changes=() if _slow_step(case) else _graphs_on(case, off),
         effect=effect,
         verify="`Graph capturing finished` at the start.",
         title="CUDA graphs off (--enforce-eager)" if run.engine == "V0" else "",
     )
+
+
+def _cost(case: RuleContext) -> str:
+    if seconds := _slow_step(case):
+        return f" A decode step takes {seconds:.2g} s here, of which the launches are a small part: graphs will hardly change it."
+    return " Launching takes the largest share of the short steps of few requests."
+
+
+def _slow_step(case: RuleContext) -> float | None:
+    """Return the seconds of a decode step that is far longer than the launches of its kernels take."""
+    seconds = step_seconds(case.run, case.load)
+    return seconds if seconds is not None and seconds > _LONG_STEP else None
 
 
 def _shows_load(case: RuleContext) -> bool:
@@ -157,13 +170,15 @@ def _eager_effect(case: RuleContext) -> tuple[Severity, Confidence, Effect | Non
 def _beside_prompts(case: RuleContext, effect: Effect | None) -> Effect | None:
     """Return an effect that leaves the time as it is in which steps computed prompts alone."""
     busy = case.load.busy_seconds
+    if case.load.is_short:
+        return effect  # Of a few lines it is no share of the time.
     prompts = sum(
         span.seconds for span in case.load.busy if span.sample.prompt and computes_prompts_alone(span)
     )
     most = busy / prompts if prompts else math.inf
     if effect is None or effect.high <= most:
         return effect
-    basis = f"{effect.basis}; steps computed prompts alone in {100 / most:.0f} % of the time"
+    basis = f"{effect.basis}; here at most {most:.3g} x: steps computed prompts alone in {100 / most:.0f} % of the time"
     return _at_most(effect, round(most, 2), basis)
 
 
@@ -179,6 +194,8 @@ def _eager_effect_at_load(case: RuleContext) -> tuple[Severity, Confidence, Effe
     if case.run.platform not in (None, "cuda", "rocm", "npu"):
         # Measured on none of them.
         return "medium", "medium", None
+    if _slow_step(case):
+        return "low", "medium", None
     if not _shows_load(case):
         return "medium", "medium", EAGER_OFF_BETWEEN.effect(metric, "no statistics lines of a minute of load")
     if running >= LOADED:
@@ -373,6 +390,8 @@ def _next_size(number: int) -> int:
 
 
 _LEAST_GAIN = 1.05
+_LONG_STEP = 0.2
+"""Seconds of a step: launching its kernels takes about ten milliseconds of it."""
 """Gain below which none is to be expected."""
 _NONE = ("none", "0")
 _MODES = ("mode", "level", "cudagraph_mode")

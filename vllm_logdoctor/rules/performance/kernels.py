@@ -128,7 +128,7 @@ def moe_kernel_untuned(case: RuleContext) -> Advice | None:
         return None
     text = (
         "No tuned block sizes are shipped for these experts on this card. The tuning script of vLLM makes"
-        " them; the gain is small and sometimes none."
+        " them; the gain is small."
     )
     return Advice(
         text,

@@ -353,11 +353,12 @@ def _rank(phase: Phase) -> str:
 def _loading_effect(case: RuleContext, seconds: float, gib: float | None) -> Effect | None:
     if gib is None:
         return PAGE_CACHE_WARM.effect("load_seconds")
-    fast = gib / 1.0
+    # The speed of a disk that is not in the log: one digit of the gain says all that is known.
+    gain = max(float(f"{seconds / gib:.1g}"), 1.0)
     return Effect(
         "load_seconds",
-        min(fast / seconds, 1.0) / 3,
-        min(fast / seconds, 1.0),
+        1 / float(f"{3 * max(seconds / gib, 1.0):.1g}"),
+        1 / gain,
         "computed",
         f"{gib:.1f} GiB at 1 to 3 GiB/s of a local disk instead of {seconds:,.0f} s",
     )

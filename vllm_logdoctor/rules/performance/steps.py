@@ -31,6 +31,8 @@ SLOWEST_READING = 100.0
 LEAST_LINES = 3
 BEHIND_THE_CLIENT = CLIENTS_OWN - 0.01
 """Worth of slow steps where the client sets the pace of the run as a whole."""
+VERY_SLOW = "Very slow decode steps"
+"""Title where the log does not show the device, so that its memory bandwidth is not known."""
 BLOCK = 16
 """Tokens of a block of the cache, which a request takes whole."""
 
@@ -89,19 +91,19 @@ def steps_slower_than_memory(case: RuleContext) -> Advice | None:
     limits = case.bottleneck.name == "host-limited"
     rate = max(_rate(span) for span in held)
     most = plural(max(span.sample.running or 0 for span in held), "request")
-    seconds = duration(sum(span.seconds for span in held))
+    extent = case.load.extent_of(held, sum(span.seconds for span in held)).capitalize()
     text = (
-        f"For {seconds} at most {most} ran and each got at most"
+        f"{extent} at most {most} ran and each got at most"
         f" {rate:.3g} tokens/s: a step took {1 / rate:.2g} s or more."
         if rate
-        else f"For {seconds} at most {most} ran and got no tokens."
+        else f"{extent} at most {most} ran and got no tokens."
     )
     engine = "server" if case.run.engine == "V0" else "engine core"
     text += _read(case, held) + (
         f" No GPU needs that long to read what such a step needs, so {'on a GPU ' if case.run.platform is None else ''}the step waits"
         " for something that is not in the log. Usual causes: too few CPU cores for the engine's processes (a"
         " container's CPU limit, other jobs), weights or cache outside the card's memory, another program on the card,"
-        " low GPU clocks, or with several ranks slow links between them."
+        " low clocks of the card, or with several ranks slow links between them."
     )
     return Advice(
         text,
@@ -112,10 +114,11 @@ def steps_slower_than_memory(case: RuleContext) -> Advice | None:
         ),
         confidence="medium" if limits else "low",
         severity=None if limits else "medium",
+        title=VERY_SLOW if case.run.platform is None else "",
         changes=(
             action(
                 f"profile the {engine} and the workers while a request runs: top -H (one core at 100 %, or waiting?)"
-                " and nvidia-smi dmon -s pucvt (power, clocks, PCIe traffic)"
+                f"{_CARD_TOOLS.get(case.run.platform, '')}"
             ),
             action(
                 "give each engine process and each worker its own CPU core (check the container's CPU limit)"
@@ -126,6 +129,12 @@ def steps_slower_than_memory(case: RuleContext) -> Advice | None:
         else "Raising capacity (--max-num-seqs, --gpu-memory-utilization): no request waits.",
         verify="more tokens/s for a single request.",
     )
+
+
+_CARD_TOOLS = {
+    "cuda": " and nvidia-smi dmon -s pucvt (power, clocks, PCIe traffic)",
+    None: " and, on NVIDIA cards, nvidia-smi dmon -s pucvt (power, clocks, PCIe traffic)",
+}
 
 
 def slow_steps(case: RuleContext) -> tuple[Span, ...]:
