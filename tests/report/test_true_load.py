@@ -608,3 +608,17 @@ def test_only_releases_that_log_preemptions_log_one_in_fifty(line: str, logged: 
     found = report([start, *full])
     assert "Preempted requests return to the queue" in found
     assert ("one preemption in fifty" in found) is logged
+
+
+def test_an_answer_that_a_crash_broke_off_is_not_called_answered() -> None:
+    """The status is logged when an answer begins."""
+    died = [
+        "(EngineCore_DP0 pid=9) ERROR 05-01 10:02:05 [core.py:710] EngineCore encountered a fatal error.",
+        "(EngineCore_DP0 pid=9) ERROR 05-01 10:02:05 [core.py:710] Traceback (most recent call last):",
+        '(EngineCore_DP0 pid=9) ERROR 05-01 10:02:05 [core.py:710]   File "/usr/lib/vllm/v1/engine/core.py", line 701, in run_engine_core',
+        "(EngineCore_DP0 pid=9) ERROR 05-01 10:02:05 [core.py:710] RuntimeError: CUDA error: an illegal memory access was encountered",
+    ]
+    served = [*START, statistics(120, 1, 0, 1.0), ANSWER, ANSWER]
+    said = "A status is logged when the answer begins"
+    assert said not in report(served)
+    assert said in report([*served, *died])

@@ -161,11 +161,7 @@ def _of_requests(run: Run) -> Iterator[Figure]:
     # Those that make tokens, without lists of models.
     by_status = requests_of(run, with_probes=False, method="POST")
     if by_status:
-        # A status is logged when an answer begins: those that a failure broke off have one as well.
-        begun = (
-            " when the answer began" if run.outcome == "crashed_while_serving" and 200 in by_status else ""
-        )
-        yield "answered", f"{plural(sum(by_status.values()), 'request')}, {statuses(by_status)}{begun}"
+        yield "answered", f"{plural(sum(by_status.values()), 'request')}, {statuses(by_status)}"
 
 
 def _of_start(run: Run) -> Iterator[Figure]:

@@ -240,7 +240,10 @@ def _requests(page: Page) -> list[str]:
     only = "".join(
         f" ({inline(method)} {code(path, 80)})" for method, path in endpoints if len(endpoints) == 1
     )
-    lines = [f"{plural(total, 'answered request')}{only}: {statuses(by_status)}.{_doubt(page)}", ""]
+    lines = [
+        f"{plural(total, 'answered request')}{only}: {statuses(by_status)}.{_begun(page)}{_doubt(page)}",
+        "",
+    ]
     if len(endpoints) < 2:
         return lines
     ranked = sorted(endpoints.items(), key=lambda item: (-sum(item[1].values()), item[0]))
@@ -251,6 +254,12 @@ def _requests(page: Page) -> list[str]:
     left = len(ranked) - len(rows)
     more = [f"{plural(left, 'more endpoint')}.", ""] if left > 0 else []
     return [*lines, *table(["endpoint", "requests", "status"], rows), "", *more]
+
+
+def _begun(page: Page) -> str:
+    """Return what a status does not say of a run that crashed."""
+    broken = page.run.outcome == "crashed_while_serving" and any(one.running for one in page.run.samples[-1:])
+    return " A status is logged when the answer begins: the crash broke off those that ran." if broken else ""
 
 
 def _doubt(page: Page) -> str:
