@@ -125,6 +125,10 @@ def test_a_notebook_shows_hostile_text_as_text(text, runs):
         }
 
 
+def test_rows_say_how_many_they_are(report):
+    assert repr(report.runs[0].stats).startswith("<30 rows;")
+
+
 def test_a_report_says_what_it_is(report):
     assert repr(report).startswith("<report of 1 run: vLLM 0.18.1 · Qwen")
     assert report.runs[0].to_markdown().startswith("# FAILED while serving: ")

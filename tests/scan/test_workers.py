@@ -62,7 +62,7 @@ def test_a_file_that_is_open_is_read_by_who_scans_it(tmp_path: Path) -> None:
 
 
 def test_a_piece_that_is_too_large_to_be_handed_over_is_scanned_here() -> None:
-    large = Chunk(0, 1, b"Evicted block\n" * 200_000)
+    large = Chunk(0, 1, b"Evicted block\n" * 80_000)
     chunks = [large, *chunks_of(text()), large]
     assert found_by(1, chunks) == list(map(scanner().scan, (chunk.data for chunk in chunks)))
 
