@@ -13,7 +13,7 @@ from tests.tables import for_each
 from vllm_logdoctor.report.body import cited_html
 from vllm_logdoctor.report.charts import startup_charts
 from vllm_logdoctor.report.effects import action_words, change_words, effect_range, effect_words, gains_little
-from vllm_logdoctor.report.escape import fence
+from vllm_logdoctor.report.escape import fence, inline
 from vllm_logdoctor.report.figures import (
     capital,
     enumeration,
@@ -371,3 +371,8 @@ def test_a_fence_is_longer_than_any_run_of_backticks_in_it(text: str, ticks: int
     lines = fence(text, "console")
     assert (lines[0], lines[-1]) == ("`" * ticks + "console", "`" * ticks)
     assert lines[1:-1] == text.split("\n")
+
+
+def test_identifiers_and_paths_that_markdown_would_eat_are_code() -> None:
+    text = inline("RecursionError in ray_utils.py, __getattr__; the *.egg-info folder in ~/.cache/vllm")
+    assert text == "RecursionError in ray_utils.py, `__getattr__`; the `*.egg-info` folder in `~/.cache/vllm`"

@@ -13,6 +13,7 @@ from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.program_terms import in_program_terms
 from vllm_logdoctor.report.state import Level, is_cut_off
 from vllm_logdoctor.report.verdict import download
+from vllm_logdoctor.rules.bottleneck import outputs_are_empty
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.failure.requests import REFUSED
 from vllm_logdoctor.rules.model import Finding
@@ -30,6 +31,10 @@ REVERSED = (
 _REST_OF_LOG = (
     "If the process still runs, see what it does: `py-spy dump --pid PID`. If it ended, get its exit status, the rest of its"
     " output, and `dmesg -T` of its node."
+)
+_OF_EMPTY_OUTPUTS = (
+    "Print `outputs[0].token_ids` and `outputs[0].finish_reason` of a result: they show whether tokens were generated and what"
+    " ended them."
 )
 _DOWNLOADED_BEFORE = "Wait for the download if the process still runs; to start without it, give the path of a local copy as the model."
 
@@ -91,6 +96,8 @@ def without_change(page: Page, level: Level) -> tuple[str, ...]:
         )
     if page.run.samples:
         return ()
+    if outputs_are_empty(page.run):
+        return (_OF_EMPTY_OUTPUTS,)
     refused = (one for one in page.advice if one.id == REFUSED and one.role == "root")
     return tuple(way for one in refused for way in remedies(page, one))[:SHOWN]
 

@@ -63,7 +63,7 @@ _LONGEST_ERROR = 160
 _STATES_ERROR = lazy_pattern(r"(?i)(?!traceback)(?=\w).*(?:error|fail|exception)")
 _LAST_SIGNS = {
     "*** SIGTERM received at": "The process received SIGTERM",
-    "Exception ignored in: <function": "Python ignored an exception while it freed an object, which ends nothing; no other error is in the log",
+    "Exception ignored in: <function": "Python ignored an exception in a destructor, which is harmless; no other error is in the log",
 }
 """What a piece of a log says of an orderly end."""
 

@@ -23,7 +23,8 @@ _VERDICTS = {
 def warnings_in_log(page: Page) -> list[str]:
     """Return the section; harmless messages, cited lines and repetitions of an earlier run are left out."""
     earlier = {message.pattern for diagnosis in page.earlier for message in diagnosis.messages}
-    cited = {(one.file, one.line) for finding in page.findings for one in finding.evidence}
+    evidence = (page.diagnosis.bottleneck.evidence, *(finding.evidence for finding in page.findings))
+    cited = {(one.file, one.line) for lines in evidence for one in lines}
     order = list(_VERDICTS)
     messages = sorted(
         (one for one in page.diagnosis.messages if _matters(page, one, cited) and one.pattern not in earlier),

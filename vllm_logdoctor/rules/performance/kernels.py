@@ -106,7 +106,7 @@ def quantization_without_fast_kernel(case: RuleContext) -> Advice | None:
     formats = " or ".join(name for name in ("AWQ", "GPTQ", "FP8") if name.lower() != method.lower())
     other = f"take a checkpoint in {formats.replace(' or ', ', ', formats.count(' or ') - 1)}"
     if memory is None or not memory.weights or memory.total is None:
-        other += ", or 16-bit weights where the card holds them"
+        other += ", or 16-bit weights if they fit on the card"
     elif _MOST_SMALLER * memory.weights < _OF_CARD * memory.total.low:
         most = _MOST_SMALLER * memory.weights
         other = (

@@ -196,7 +196,7 @@ def _kept_cache(case: RuleContext) -> str:
     event = case.event("compile-cache-directory")
     root = event.text("path").partition("/torch_compile_cache")[0] if event else ""
     if _OF_ONE_JOB.search(root):
-        return f"use one folder for all jobs as VLLM_CACHE_ROOT: that of this start is {root}"
+        return f"use one folder for all jobs as VLLM_CACHE_ROOT: this run used {root}"
     shown = f": {root}" if root and not root.endswith("/.cache/vllm") else " (default ~/.cache/vllm)"
     return f"keep the folder VLLM_CACHE_ROOT between starts{shown}; copy it into images and to other nodes"
 
