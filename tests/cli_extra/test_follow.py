@@ -123,7 +123,7 @@ def test_a_pipe_is_followed_to_its_end_and_the_report_comes_last(
     told, _, report = capsys.readouterr().out.partition("\n\n")
     assert told.startswith("run 1: vLLM 0.11.2, org/tiny\n")
     assert "50 generation tokens/s" in told
-    assert report.startswith("# NO FAILURE: too few statistics lines to judge the load\n\nvLLM 0.11.2")
+    assert report.startswith("# NO FAILURE: no request waited in 1 statistics line\n\nvLLM 0.11.2")
 
 
 def test_what_the_settings_accept_is_reported_neither_while_the_log_grows_nor_in_the_report(

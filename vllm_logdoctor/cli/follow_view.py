@@ -103,7 +103,8 @@ def _curves(samples: list[Sample], width: int) -> list[str]:
 def _says_something(diagnosis: Diagnosis) -> bool:
     """Wait with the announcement of a run whose first lines do not yet show what runs."""
     run = diagnosis.run
-    known = run.version is not None or run.model is not None
+    # A release that call sites tell may be another one as soon as the server prints its own.
+    known = run.model is not None or (run.version is not None and run.version.provenance != "derived")
     return bool(known or run.startup_complete or run.sample_count or diagnosis.findings)
 
 
