@@ -169,3 +169,14 @@ def test_what_cmake_did_not_find_and_could_do_without_is_no_error() -> None:
         "-- Could NOT find Threads (missing: CMAKE_HAVE_LIBC_PTHREAD)\n-- Build files have been written to: /srv/build\nSuccessfully installed vllm-0.11.0\n"
     )
     assert not [one for one in found.findings if one.role == "root"]
+
+
+def test_what_a_silent_end_may_be_is_said_under_a_condition() -> None:
+    lines = [
+        f"(VllmWorker rank={rank} pid={rank + 7}) INFO 05-28 17:47:14 [pynccl.py:69] vLLM is using nccl==2.21.5"
+        for rank in range(2)
+    ]
+    (found,) = [one for one in diagnosis("\n".join(lines) + "\n").findings if one.id == "nccl-init-hang"]
+    assert found.confidence == "low"
+    assert found.explanation.startswith("The log ends here without an error")
+    assert found.explanation.index("If it hangs") < found.explanation.index("did not come")

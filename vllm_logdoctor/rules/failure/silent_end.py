@@ -41,6 +41,7 @@ HANG = "worker-hang-execute-model-timeout"
 SILENT = frozenset({NOT_IN_LOG, P2P_TEST, NCCL_START, NCCL_TRAFFIC, PLACEMENT, HANG, MEMORY})
 """What may be said of a log that only stops: none of them proves that the run broke."""
 
+_ENDS_HERE = "The log ends here without an error: the process hangs, was ended without logging it, or ran on after the log was copied."
 _OF_A_JOB = ("Correct what the line names of the job (`--gres`, partition, account), and submit it again.",)
 _STOPPED_EARLY = (
     "Find out what sent the signal before the start was done: a script or a tool that waits only so long, a probe, Ctrl-C.",
@@ -371,7 +372,8 @@ def _suspicion(
         context, rules, rule_id, confidence, records, values, kind="configuration", severity=severity
     )
     if rule_id != NOT_IN_LOG:
-        return replace(finding, title=f"Possibly: {finding.title}")
+        words = f"{_ENDS_HERE} If it hangs: {finding.explanation}"
+        return replace(finding, title=f"Possibly: {finding.title}", explanation=words)
     ready = context.run.progress or context.run.measure("init_engine_seconds") is not None
     title = "Log ends before the first result" if ready else "Log ends before start-up completes"
     words = "Either the log was copied while the process ran, or the process was killed without logging it."
