@@ -76,7 +76,6 @@ def _unexplained(analysis: Analysis) -> list[Unknown]:
     explained = {
         line for diagnosis in analysis.runs for finding in diagnosis.findings for line in finding.evidence
     }
-    places = {(one.file, one.line) for one in explained}
     # IndexError('list index out of range'): some lines print the exception before its traceback.
     places = {(one.file, one.line) for one in explained}
     raised = [text for one in explained if len(text := one.text.partition("Error: ")[2]) >= _WHOLE]
