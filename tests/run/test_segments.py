@@ -281,18 +281,6 @@ def test_a_start_that_was_typed_after_an_error_is_a_run_of_its_own() -> None:
     assert [run.outcome for run in found] == ["crashed_at_startup", "running"]
 
 
-def test_a_start_without_a_header_behind_a_load_is_a_run_of_its_own() -> None:
-    """Somebody pasted the end of a second start, of which uvicorn's lines are the only sign, behind the load of the first."""
-    load = [
-        f"INFO 03-04 10:0{n}:00 metrics.py:449] Avg prompt throughput: 10.0 tokens/s, Avg generation throughput: 98.0 tokens/s, "
-        "Running: 1 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 1.0%, CPU KV cache usage: 0.0%."
-        for n in range(3)
-    ]
-    second = ["INFO:     Started server process [1]", "INFO:     Application startup complete."]
-    assert len(analyze([*second, *load]).runs) == 1
-    assert len(analyze([*second, *load, *second]).runs) == 2
-
-
 def test_a_statistics_line_quoted_above_a_start_is_no_run_before_it() -> None:
     quoted = (
         "Avg prompt throughput: 102.2 tokens/s, Avg generation throughput: 2.2 tokens/s, Running: 1 reqs, Swapped: 0 reqs, "

@@ -125,7 +125,7 @@ def _without_statistics(run: Run) -> Bottleneck:
     if batches:
         return _of_batches(run, batches)
     if run.benchmarks:
-        lines = tuple(one.evidence[0] for one in run.benchmarks[:3] if one.evidence)
+        lines = tuple(one.evidence[0] for one in run.benchmarks if one.evidence)
         return Bottleneck("none-clear", "No statistics lines in the log, only benchmark results", lines)
     added = run.seen("request-added")
     if added:

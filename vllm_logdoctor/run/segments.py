@@ -40,10 +40,6 @@ _INDEX = lazy_pattern(r"\d+")
 _RANDOM_ID = lazy_pattern(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _COUNTED_BEFORE = frozenset({*BEGINNINGS, *SIGNATURES, "throughput"})
 """Access lines belong to the statistics line after them, and to the run before the one that begins."""
-_UP = frozenset(
-    {"available-routes", "startup-complete", "server-process-started", "request-received", "request-added"}
-)
-_UVICORN = "server-process-started"
 _WAITING = frozenset({"request-received", "request-added", "request-finished"})
 """Their records come with the next line of another kind, behind access lines that a chunk may end with."""
 _MOST_PREFIXES = 1024
@@ -55,11 +51,6 @@ _MOST_ALIVE = 16
 
 
 _Key = TypeVar("_Key", bound=Hashable)
-
-
-def _served(run: RunBuilder) -> bool:
-    """Return whether a server was up and had a load: a statistics line alone may be quoted above the log that it is from."""
-    return "throughput" in run.messages and not _UP.isdisjoint(run.messages)
 
 
 class _RunOwners(Generic[_Key]):
@@ -137,9 +128,6 @@ class Segmenter:
                 run.openers.setdefault(kind, process)
                 if len(run.openers) < _MOST_OPENERS:
                     run.openers[f"{kind} {process.name}"] = process
-        elif name == _UVICORN and process.pid is None and _served(run):
-            # A start without a header, pasted behind the load of another one.
-            run = self._start(process)
         elif process is not self._claimed and self._is_namesake(run, process):
             run = self._start(process, beside=True)
         if self._second_began is None and len(self.runs) > 1 and name not in _WAITING:

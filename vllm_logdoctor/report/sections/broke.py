@@ -116,7 +116,8 @@ def _followed(page: Page) -> list[str]:
     copies = sorted((one for one in lines_of_all if masked(one) == own), key=lambda one: (one.file, one.line))
     same = _of_other_writers(shown[0], copies) if shown else []
     others = [line for line in followed if masked(line) != own]
-    lines = [f"The same error from other processes:{page.cited(same)}.", ""] if same else []
+    whose = "from other processes" if all(map(_writer, same)) else "again"
+    lines = [f"The same error {whose}:{page.cited(same)}.", ""] if same else []
     lines += [f"Follow-up errors, not the cause:{page.cited(others)}.", ""] if others else []
     last = next((one for one in reversed(page.run.tail) if _WORD.search(one.message)), None)
     if (

@@ -37,6 +37,10 @@ _MAJOR = frozenset(
 _EMPTY: tuple[Any, ...] = (None, "", [], {}, ())
 
 
+_GENERATED = frozenset({"engine_id"})
+"""Values that each process draws for itself."""
+
+
 def configuration(page: Page) -> list[str]:
     """Return every value that is set, as a table, with the defaults below; nothing where no setting is known."""
     config = page.run.config
@@ -207,6 +211,8 @@ def _row(page: Page, name: str, value: Value) -> list[str]:
     # An object that is printed whole, with what is not set, also holds what vLLM filled in.
     whole = isinstance(value.value, Mapping) and not all(map(_is_set, value.value.values()))
     completed = ", completed by vLLM" if whole and value.provenance == "explicit" else ""
+    if completed:
+        value = replace(value, value={key: one for key, one in value.value.items() if key not in _GENERATED})
     return [
         code(name),
         _shown(value),

@@ -44,10 +44,13 @@ def steps_of_test(records: Sequence[Record]) -> tuple[str, ...]:
     failed = failed_tests(records)
     name = next((found["name"] for line in failed if (found := _NAME.match(line))), "")
     one = "one failed test" if len(failed) > 1 else "the test"
-    named = f" '{name}'" if name else ""
-    alone = f"Run {one} alone, with its output: `pytest -s{named}`."
+    alone = (
+        f"Run {one} alone, with its output: `pytest -s '{name}'`."
+        if name
+        else f"Run {one} alone, with its output (`-s`)."
+    )
     if any(_CAPTURED.search(one.message[:200]) for one in records):
-        return ("Read the captured output of the failed test: it holds what the engine logged.", alone)
+        return ("Read the captured output of the failed test.", alone)
     if any(OWN_ERROR.match(one.text[:80]) for one in records):
         return (alone,)
     return (
