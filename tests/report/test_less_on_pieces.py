@@ -211,7 +211,7 @@ def test_a_few_lines_with_gaps_between_them_count_for_the_interval_that_vllm_pri
             line.format(clock=clock) for clock in ("39:37", "39:42", "40:09", "40:29", "40:34", "40:39")
         )
     )
-    assert "in all 6 statistics lines with requests" in text
+    assert "in all 6 statistics lines with load" in text
 
 
 def test_an_answer_with_a_server_error_is_shown_by_its_line() -> None:

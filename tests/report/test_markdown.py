@@ -107,8 +107,9 @@ def test_sections_come_in_the_order_of_the_reader_s_questions(analysis_of):
 def test_the_same_error_on_another_rank_is_no_follow_up(analysis_of):
     diagnosis = analysis_of(failure=True).runs[0]
     root, cascade, *others = diagnosis.findings
-    again = (replace(root.evidence[0], line=9, text=root.evidence[0].text.replace("0", "3")),)
-    findings = (root, replace(cascade, evidence=again), *others)
+    first = replace(root.evidence[0], text="(Worker_TP0 pid=7) ValueError: no such layer")
+    again = (replace(first, line=9, text="(Worker_TP3 pid=9) ValueError: no such layer"),)
+    findings = (replace(root, evidence=(first,)), replace(cascade, evidence=again), *others)
     text = markdown.render(replace(analysis_of(failure=True), runs=(replace(diagnosis, findings=findings),)))
     assert "The same error from other processes: [L9]." in text
     assert "Follow-up errors" not in text

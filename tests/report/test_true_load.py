@@ -72,7 +72,7 @@ def test_the_length_of_a_log_is_that_between_its_first_and_last_time() -> None:
     )
     text = report([slow.format(second) for second in (10, 19, 27, 36, 44)])
     assert " · log of 34 s · still running" in text
-    assert "in all 5 statistics lines with requests" in text
+    assert "in all 5 statistics lines with load" in text
 
 
 def test_a_period_without_a_running_request_is_not_said_to_hold_up_to_0() -> None:
@@ -134,7 +134,7 @@ def decoding(second: int, kv: float) -> str:
 
 def test_the_first_line_of_an_excerpt_is_judged_as_the_next_one_of_the_same_load() -> None:
     text = report([decoding(10 * number, 70.0 + number) for number in range(1, 6)])
-    assert "in all 5 statistics lines with requests" in text
+    assert "in all 5 statistics lines with load" in text
     assert "Otherwise limited" not in text
     assert "each got at most 1.04 tokens/s" in text
 
@@ -252,7 +252,7 @@ def test_the_interval_before_the_log_is_no_part_of_its_length() -> None:
     assert " · log of 25 s · " in text
     assert "6 statistics lines.\n" in text
     assert "KV cache size: keep the log from its first line." in text
-    assert "in all 6 statistics lines with requests" in text
+    assert "in all 6 statistics lines with load" in text
 
 
 def test_a_gain_of_a_short_burst_is_one_range_with_the_share_of_the_time_and_no_simulated_load() -> None:
@@ -296,7 +296,7 @@ def test_no_rate_per_request_over_a_sweep_of_loads(levels: tuple[int, ...], said
 def test_two_statistics_lines_do_not_show_who_set_the_pace() -> None:
     few, more = ([statistics(second, 4, 0, 0.5) for second in range(100, 100 + 10 * n, 10)] for n in (2, 6))
     text = report([*START, *few])
-    assert "**No request waited in both statistics lines with requests [" in text
+    assert "**No request waited in both statistics lines with load [" in text
     assert text.startswith("# NO FAILURE: no request waited in 2 statistics lines")
     assert "| up to 4 running, queue empty |" in text
     assert "2 statistics lines.\n\n| time | generation" in text
@@ -511,7 +511,7 @@ def test_lines_of_less_than_a_minute_show_who_set_the_pace_where_they_agree() ->
     ended = report(
         [line.format(2) + gauges, line.format(7) + gauges, line.format(12) + gauges.replace("18", "0")]
     )
-    assert "No request waited in all 3 statistics lines with requests" in ended
+    assert "No request waited in all 3 statistics lines with load" in ended
     assert "the client set the pace" not in ended
 
 
@@ -566,10 +566,10 @@ def test_no_benchmark_of_random_text_for_a_load_of_images() -> None:
 def test_a_line_with_tokens_and_no_running_request_is_one_with_requests() -> None:
     """Its requests began and ended between two lines."""
     line = statistics(120, 0, 0, 0.0)
-    assert "No request waited in the only statistics line with requests" in report([*START, line, ANSWER])
+    assert "No request waited in the only statistics line with load" in report([*START, line, ANSWER])
     idle = re.sub(r"[\d.]+ tokens/s", "0.0 tokens/s", statistics(150, 0, 0, 0.0))
     text = report([*START, statistics(120, 1, 0, 1.0), statistics(130, 0, 0, 0.0), idle, ANSWER])
-    assert "3 statistics lines, 1 without a request." in text
+    assert "3 statistics lines, 1 without load." in text
     assert "no request waited in 2 statistics lines" in text.partition("\n")[0]
 
 

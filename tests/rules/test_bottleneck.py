@@ -376,7 +376,7 @@ def test_a_line_between_two_of_a_full_cache_is_the_caches_and_not_behind_prompts
         set={"max_num_seqs": 256}, samples=load((1, full), (1, freed), (1, full), (1, freed), (1, full))
     )
     found = bottleneck_of(run)
-    assert found.reason.startswith("The KV cache limited concurrency in all 5 statistics lines with requests")
+    assert found.reason.startswith("The KV cache limited concurrency in all 5 statistics lines with load")
     assert "prefill" not in found.reason
 
 

@@ -191,10 +191,10 @@ def test_weights_on_the_host_are_read_at_the_speed_of_the_link() -> None:
         (
             "bitsandbytes",
             None,
-            "take a checkpoint in AWQ, GPTQ or FP8, or 16-bit weights where the card holds them",
+            "take a checkpoint in AWQ, GPTQ or FP8, or 16-bit weights if they fit on the card",
         ),
-        ("awq", None, "take a checkpoint in GPTQ or FP8, or 16-bit weights where the card holds them"),
-        ("gptq", None, "take a checkpoint in AWQ or FP8, or 16-bit weights where the card holds them"),
+        ("awq", None, "take a checkpoint in GPTQ or FP8, or 16-bit weights if they fit on the card"),
+        ("gptq", None, "take a checkpoint in AWQ or FP8, or 16-bit weights if they fit on the card"),
     ],
 )
 def test_other_formats_than_the_slow_one_are_proposed(method: str, weights: float | None, words: str) -> None:

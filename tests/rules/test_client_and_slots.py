@@ -35,7 +35,7 @@ def client(*parts: tuple[int, dict[str, Any]], objective: str = "balanced", **mo
 @pytest.mark.parametrize(
     ("parts", "seats", "said"),
     [
-        ([(9, CALM)], 256, "In all 9 statistics lines with requests no request waited: vLLM ran at most 8 at once and had 248 of 256 max_num_seqs slots free and at least 96 % of the KV cache free."),
+        ([(9, CALM)], 256, "In all 9 statistics lines with load no request waited: vLLM ran at most 8 at once and had 248 of 256 max_num_seqs slots free and at least 96 % of the KV cache free."),
         ([(9, CALM)], None, "no request waited: vLLM ran at most 8 at once and had at least 96 % of the KV cache free."),
         ([(9, {**CALM, "kv": 0.0})], None, "and had nearly all of the KV cache free."),
         ([(9, {**CALM, "kv": 0.4})], None, "and had at least 99.6 % of the KV cache free."),
@@ -55,7 +55,7 @@ def test_engines_of_one_server_are_said_to_be_counted_together() -> None:
         for one in (sample(number=number, **CALM), sample(number=number, engine=1, **CALM))
     ]  # type: ignore[arg-type]
     found = advice(a_run(set={"data_parallel_size": 2}, samples=both))[CLIENT]
-    assert "In all 18 statistics lines with requests no request waited" in found.explanation
+    assert "In all 18 statistics lines with load no request waited" in found.explanation
 
 
 @pytest.mark.parametrize(
@@ -148,10 +148,10 @@ FULL_SLOTS = {"running": 64, "waiting": 30, "kv": 20.0, "generation": 2000.0}
 @pytest.mark.parametrize(
     ("parts", "seats", "said"),
     [
-        ([(12, FULL_SLOTS)], 64, "In all 12 statistics lines with requests all 64 max_num_seqs slots were taken and up to 30 requests waited, while at most 20 % of the KV cache was used."),
+        ([(12, FULL_SLOTS)], 64, "In all 12 statistics lines with load all 64 max_num_seqs slots were taken and up to 30 requests waited, while at most 20 % of the KV cache was used."),
         ([(11, FULL_SLOTS), (1, {**FULL_SLOTS, "running": 63})], 64, "at least 63 of the 64 max_num_seqs slots were taken"),
         ([(12, {**FULL_SLOTS, "running": 1, "waiting": 1})], 1, "the only max_num_seqs slot was taken and up to 1 request waited"),
-        ([(6, CALM), (6, FULL_SLOTS)], 64, "In 6 of 12 statistics lines with requests all 64"),
+        ([(6, CALM), (6, FULL_SLOTS)], 64, "In 6 of 12 statistics lines with load all 64"),
     ],
 )  # fmt: skip
 def test_taken_slots_are_described_by_their_figures(

@@ -40,7 +40,7 @@ def test_16_bit_weights_are_advised_by_their_size_where_the_log_has_that_of_the_
     [change] = advice(small)["quantization-without-fast-kernel"].changes
     assert "(leave out quantization and load_format, if the checkpoint holds them)" in change.knob
     [change] = advice(a_run(messages=(slow,)))["quantization-without-fast-kernel"].changes
-    assert "where the card holds them" in change.knob
+    assert "if they fit on the card" in change.knob
 
 
 def test_gguf_is_named_by_its_warning_or_by_the_setting() -> None:

@@ -55,9 +55,7 @@ def test_a_cap_below_the_load_is_raised_to_take_the_queue() -> None:
 
 def test_a_cap_is_said_to_hold_for_its_share_of_the_busy_time() -> None:
     run = a_run(set={"max_num_seqs": 64}, samples=load((8, QUEUE), (8, UNDER_USED)))
-    assert (
-        "In 8 of 16 statistics lines with requests" in advice(run)["scheduler-limit-not-memory"].explanation
-    )
+    assert "In 8 of 16 statistics lines with load" in advice(run)["scheduler-limit-not-memory"].explanation
 
 
 def test_slots_that_are_taken_are_counted_in_lines_however_long_the_load_is() -> None:
@@ -66,7 +64,7 @@ def test_slots_that_are_taken_are_counted_in_lines_however_long_the_load_is() ->
     calm = (30, {"running": 1, "generation": 90.0})
     run = a_run(set={"max_num_seqs": 64}, samples=load(calm, (3, QUEUE), (1, ended), calm))
     said = advice(run)["scheduler-limit-not-memory"].explanation
-    assert said.startswith("In 3 of 64 statistics lines with requests")
+    assert said.startswith("In 3 of 64 statistics lines with load")
 
 
 def test_the_gain_of_more_slots_is_bounded_by_the_queue_that_was_seen() -> None:
@@ -287,7 +285,7 @@ def test_an_old_engine_is_not_asked_for_what_the_new_one_does_not_print() -> Non
     assert "V1" not in old.explanation
     assert "preemption in fifty" in old.explanation
     assert "fifty" not in new.explanation
-    assert "in all 6 statistics lines with requests" in new.explanation
+    assert "in all 6 statistics lines with load" in new.explanation
 
 
 def test_a_full_cache_for_which_nothing_waits_gets_no_more_memory() -> None:

@@ -193,7 +193,9 @@ def _answer(before: Memory, after: Memory) -> CacheForecast:
 def _concurrency(before: Memory, after: Memory, basis: str) -> Figure:
     if not before.concurrency or not after.length or not before.length:
         return Figure(before.concurrency, None, None, None, "the log does not print the longest request")
-    ratio = before.length / after.length * before.concurrency / before.tokens
+    # What vLLM prints is rounded; of layers of several kinds it is all that is known.
+    exact = before.concurrency if before.hybrid else before.tokens / before.length
+    ratio = before.length / after.length * exact / before.tokens
     if before.hybrid and after.length != before.length:
         basis += (
             "; layers of several kinds share the cache, so that concurrency over another length is an"

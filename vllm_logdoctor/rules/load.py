@@ -167,7 +167,7 @@ class Load(Struct, frozen=True):
         some = "all" if part == self.lines else f"{part:,} of"
         numbers = {(1, 1): "the only", (2, 2): "both"}
         number = numbers.get((part, self.lines), f"{some} {self.lines:,}")
-        return f"in {number} statistics line{'' if self.lines == 1 else 's'} with requests"
+        return f"in {number} statistics line{'' if self.lines == 1 else 's'} with load"
 
 
 def extent_in_time(seconds: float, total: float, of: str = "") -> str:
@@ -299,7 +299,7 @@ def agreed_on(load: Load) -> str:
             f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}" for rate in (min(rates), max(rates))
         )
         words += f", {' to '.join(ends)} tokens/s"
-    return words.removesuffix(" with requests").replace(" with requests,", ",")
+    return words.removesuffix(" with load").replace(" with load,", ",")
 
 
 def weighted_median(spans: Iterable[Span], value: Callable[[Sample], float]) -> float:

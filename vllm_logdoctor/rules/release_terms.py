@@ -159,7 +159,16 @@ def in_words_of_release(text: str, run: Run) -> str:
     """
     release = release_of(run)
     known = _LIST.sub(partial(_known_items, release=release), text.replace(_HELP, _help_of(release)))
-    return _FLAG.sub(partial(_of_release, release=release), known)
+    return _FLAG.sub(
+        lambda found: found[0] if _is_given(found["flag"], run) else _of_release(found, release=release),
+        known,
+    )
+
+
+def _is_given(flag: str, run: Run) -> bool:
+    """Return whether the log shows that a flag was given: then the release has it by this name."""
+    given = run.config.get(flag.removeprefix("--").replace("-", "_"))
+    return given is not None and given.provenance == "explicit"
 
 
 def fits_release(text: str, run: Run) -> bool:
@@ -172,7 +181,7 @@ def fits_release(text: str, run: Run) -> bool:
         (False, True)
     """
     release = release_of(run)
-    return all(_has(one, release) for one in _KNOB.finditer(text))
+    return all(_is_given(one["knob"], run) or _has(one, release) for one in _KNOB.finditer(text))
 
 
 def action_of_release(change: Change, run: Run) -> Change | None:

@@ -64,7 +64,7 @@ def serving(page: Page) -> list[str]:
 def _statistics(page: Page, figures: Serving) -> list[str]:
     points = points_of(page.run)
     busy = busy_of(points)
-    idle = f", {figures.samples - figures.busy:,} without a request" if figures.samples > figures.busy else ""
+    idle = f", {figures.samples - figures.busy:,} without load" if figures.samples > figures.busy else ""
     several = len(figures.engines) > 1
     lines = [
         f"{plural(figures.samples, 'statistics line')}{idle}{'; all engines in sum' if several else ''}.",
