@@ -14,8 +14,8 @@ settings.load_profile("without deadlines")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Start two workers more than cores for `-n auto`: some tests wait for a batch system, a browser or a time limit."""
-    return (os.cpu_count() or 1) + 2
+    """Start one worker more than cores for `-n auto`: some tests wait for a batch system, a browser or a time limit."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.fixture(autouse=True, scope="session")

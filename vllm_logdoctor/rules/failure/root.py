@@ -77,8 +77,10 @@ def verdict_of(context: FailureContext, rules: FailureRules, facts: Mapping[str,
     same = [
         one.named for one in candidates if one.named and one is not chosen and _says_the_same(one.named, root)
     ]
-    agreeing = tuple(record for named in same[:2] for record in (named.decisive, named.observation.record))
-    return Verdict(root, tuple(_contributing(candidates, chosen)), _followed(context, chosen), agreeing)
+    agreeing = [*(one.decisive for one in same), *(one.observation.record for one in same[:2])]
+    return Verdict(
+        root, tuple(_contributing(candidates, chosen)), _followed(context, chosen), tuple(agreeing)
+    )
 
 
 def _says_the_same(one: RuleMatch, root: RuleMatch) -> bool:
