@@ -28,7 +28,7 @@ def of(version: str | None) -> Run:
         ("0.10.2", "See `vllm serve --help=all`.", "See `vllm serve --help`."),
         ("0.11.0", "See `vllm serve --help=all`.", "See `vllm serve --help=all`."),
         # An item that the release lacks is left out; a list of nothing else stays.
-        ("0.10.2", "One of: a (`--moe-backend`), b (`--attention-backend`), or c (`--load-format`).", "One of: b (`VLLM_ATTENTION_BACKEND`), c (`--load-format`)."),
+        ("0.10.2", "One of: a (`--moe-backend`), b (`--attention-backend`), or c (`--load-format`).", "One of: b (`VLLM_ATTENTION_BACKEND`), or c (`--load-format`)."),
         ("0.10.2", "One of: a (`--moe-backend`), or c (`--linear-backend`).", "One of: a (`--moe-backend`), or c (`--linear-backend`)."),
         ("0.22.0", "One of: a (`--moe-backend`), or c (`--linear-backend`).", "One of: a (`--moe-backend`), or c (`--linear-backend`)."),
     ],
@@ -96,3 +96,15 @@ def test_whoever_made_an_option_of_a_builds_own_is_the_one_to_ask(given: str, as
 def test_a_platform_that_left_vllm_has_no_newer_release_of_it(version: str, leaves: bool) -> None:
     run = Run(version=Value(version, "reported"), platform="hpu")
     assert ("vllm-gaudi" in in_words_of_build("Use a newer release: it may help.", run)) is leaves
+
+
+@for_each("version", ["0.4.2", "0.6.3", "0.8.5", "0.10.2", "0.16.0", "0.32.0"])
+def test_a_setting_that_a_release_lacks_never_takes_half_of_parentheses_along(version: str) -> None:
+    """Of a list in parentheses the ends stay: without one the sentence would break."""
+    step = "If memory ran out: request more, or hold less in it (`--swap-space`, `--cpu-offload-gb`, the cache of inputs)."
+    words = in_words_of_release(step, Run(version=Value(version, "reported")))
+    assert words.count("(") == words.count(")") == 1
+    assert (
+        words.startswith("If memory ran out: request more, or hold less")
+        or "request more, hold less" in words
+    )

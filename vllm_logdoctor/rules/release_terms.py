@@ -49,7 +49,7 @@ _KNOB = lazy_pattern(
     r"(?<![\w-])(?<!remove )(?<!instead of )(?P<knob>--[a-z][a-z0-9-]+|VLLM_[A-Z0-9_]+)(?:[ =](?P<value>[a-z0-9]+_[a-z0-9_]+)|=(?P<number>\d+))?"
 )
 _LIST = lazy_pattern(r": (?P<items>[^.;:]*`[^.;:]*, [^.;:]*)")
-_BETWEEN = lazy_pattern(r", (?:and |or )?")
+_BETWEEN = lazy_pattern(r"(, (?:and |or )?)")
 
 
 def release_of(run: Run) -> str | None:
@@ -258,9 +258,21 @@ def _written(knob: str, value: str | None) -> str:
 
 def _known_items(found: re.Match[str], release: str | None) -> str:
     """Return a list without the items whose settings the release lacks; all of them where it has none."""
-    items = _BETWEEN.split(found["items"])
-    known = [item for item in items if all(_usable(one, release) for one in _KNOB.finditer(item))]
-    return f": {', '.join(known)}" if known and len(known) < len(items) else found[0]
+    first, *others = _BETWEEN.split(found["items"])
+    items = [("", first), *zip(others[::2], others[1::2], strict=True)]
+    known = [
+        (between, item)
+        for between, item in items
+        if _is_open(item) or all(_usable(one, release) for one in _KNOB.finditer(item))
+    ]
+    if not known or len(known) == len(items):
+        return found[0]
+    return f": {known[0][1]}{''.join(between + item for between, item in known[1:])}"
+
+
+def _is_open(item: str) -> bool:
+    """Return whether an item holds one end of parentheses only: without it the sentence would break."""
+    return item.count("(") != item.count(")")
 
 
 def _usable(named: re.Match[str], release: str | None) -> bool:
