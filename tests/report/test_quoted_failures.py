@@ -23,6 +23,10 @@ def core(*lines: str) -> list[str]:
     return [*START, *(f"{FAILED} {line}" for line in lines)]
 
 
+def failed_to_start(frame: str, code: str, error: str) -> list[str]:
+    return core("EngineCore failed to start.", "Traceback (most recent call last):", frame, code, error)
+
+
 def test_an_exception_that_was_being_handled_is_not_what_broke() -> None:
     handled = [
         "Traceback (most recent call last):",
@@ -100,9 +104,7 @@ def test_the_middle_of_a_statement_is_not_quoted_and_its_first_line_is_marked() 
 
 
 def test_a_cause_that_the_title_calls_probable_is_not_stated_flatly() -> None:
-    lines = core(
-        "EngineCore failed to start.",
-        "Traceback (most recent call last):",
+    lines = failed_to_start(
         '  File "/opt/vllm/distributed/kv_transfer/kv_transfer_state.py", line 20, in ensure_kv_transfer_initialized',
         "    if (vllm_config.kv_transfer_config.is_kv_transfer_instance",
         "AttributeError: 'dict' object has no attribute 'is_kv_transfer_instance'",
@@ -236,9 +238,7 @@ def test_a_program_that_only_its_traceback_shows_gets_arguments_of_the_class() -
 
 
 def test_the_place_that_a_sentence_names_is_cited() -> None:
-    lines = core(
-        "EngineCore failed to start.",
-        "Traceback (most recent call last):",
+    lines = failed_to_start(
         '  File "/opt/vllm/v1/worker/lake.py", line 9, in check_shore',
         '    raise RuntimeError("the shore is too low")',
         "RuntimeError: the shore is too low",

@@ -82,7 +82,7 @@ def releases_for_call_site(name: str, line: int, message: str) -> frozenset[int]
     sites = _sites_of(base_name(name))
     printing = [site for site in sites if could_print(site.parts, message)]
     if not printing and _OF_TRACEBACK.match(message):
-        # A line of a traceback, whose message is not in the log or stands at another place.
+        # A line of a traceback, whose message is not in the log or is at another place.
         printing = [site for site in sites if site.level in ("exception", "error")]
     if not printing:
         return None

@@ -7,7 +7,7 @@ from vllm_logdoctor.report.excerpt import excerpt, is_indented
 from vllm_logdoctor.rules.failure.rule_ids import CODE, UNKNOWN
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Evidence
-from vllm_logdoctor.run.tracelines import frame_line
+from vllm_logdoctor.run.tracelines import NUMBER, breaks_off, frame_line, indentation, without_numbers
 
 LINES = 6
 _HEADER = 120
@@ -19,14 +19,10 @@ _BARE = lazy_pattern(r"\w*(?:Error|Exception)")
 _ONLY_PLACE = lazy_pattern(r"\w: at \d+:\d+:\s*\Z")
 _SAYS = lazy_pattern(r"[\w.]*(?:Error|Exception): \w")
 _WORD = lazy_pattern(r"[A-Za-z]{2,}")
-_DIGITS = lazy_pattern(r"\d+(?:\.\d+)?")
 # 150,744
 _SEPARATOR = lazy_pattern(r"(?<=\d),(?=\d{3}\b)")
-_FULL_LINE = 56
 _LONGEST = 600
 """Characters that evidence keeps of a line."""
-# HTTPSConnectionPool(host=      fatal : Unsupported .version
-_BROKEN_OFF = lazy_pattern(r"[\w=,(]\s*\Z")
 _BREAKS_WORD = lazy_pattern(r"[=(]\Z")
 _MIDDLE = lazy_pattern(r"\s*[a-z\d'\"]")
 # Processed prompts: 0%| | 0/2 [00:00<?, ?it/s, est. speed input: 0.00 toks/s, output: 0.00 toks/s]:0:rocdevice.cpp :3586: ...
@@ -128,7 +124,7 @@ def figures(root: Finding) -> tuple[Evidence, ...]:
 
 def _numbers(text: str) -> set[float]:
     """Return the numbers in a text, rounded as an explanation shows them."""
-    return {round(float(one), 2) for one in _DIGITS.findall(_SEPARATOR.sub("", text))}
+    return {round(float(one), 2) for one in NUMBER.findall(_SEPARATOR.sub("", text))}
 
 
 def quoted(root: Finding) -> tuple[str, tuple[Evidence, ...]]:
@@ -157,7 +153,7 @@ def quoted(root: Finding) -> tuple[str, tuple[Evidence, ...]]:
     text = whole[0].text
     for one in whole[1:]:
         # A tool breaks between words and indents; a terminal breaks where its line is full.
-        space = " " if _indent(one.text) and not _BREAKS_WORD.search(text) else ""
+        space = " " if indentation(one.text) and not _BREAKS_WORD.search(text) else ""
         text += f"{space}{one.text.strip()}"
     return text, whole
 
@@ -166,26 +162,23 @@ def _goes_on(first: Evidence, second: Evidence) -> bool:
     """Return whether a line is the rest of the one above: that is long and ends in its middle, and the line has no header of its own."""
     return (
         (second.file, second.line) == (first.file, first.line + 1)
-        and len(first.text.strip()) >= _FULL_LINE
-        and bool(_BROKEN_OFF.search(first.text))
+        and breaks_off(first.text)
         and excerpt(second.text) == " ".join(second.text.split())
         and not _NEW.match(second.text)
-        and (_MIDDLE.match(second.text) is not None or _indent(first.text) == _indent(second.text) > 0)
+        and (
+            _MIDDLE.match(second.text) is not None or indentation(first.text) == indentation(second.text) > 0
+        )
     )
-
-
-def _indent(text: str) -> int:
-    return len(text) - len(text.lstrip())
 
 
 def masked(line: Evidence) -> str:
     """Return the text of a line without its numbers, which are others for each rank."""
-    return _DIGITS.sub("0", line.text)
+    return without_numbers(line.text)
 
 
 def _stated(line: Evidence) -> str:
     """Return the text of an error without its class and numbers."""
-    return _DIGITS.sub("0", _CLASSES.sub("", excerpt(line.text, limit=400)))[:_ERROR].rstrip(" .…")
+    return without_numbers(_CLASSES.sub("", excerpt(line.text, limit=400)))[:_ERROR].rstrip(" .…")
 
 
 def _adds(line: Evidence, first: Evidence) -> bool:
@@ -194,8 +187,8 @@ def _adds(line: Evidence, first: Evidence) -> bool:
         return False
     if _WORD.search(text) is None or _SAYS_NOTHING.fullmatch(text) or _NORMAL.search(line.text[:_HEADER]):
         return False
-    own, whole = _stated(line), _DIGITS.sub("0", excerpt(first.text, limit=400))
-    quoted = (len(error) >= _SHORT and error in _DIGITS.sub("0", text)) or (
+    own, whole = _stated(line), without_numbers(excerpt(first.text, limit=400))
+    quoted = (len(error) >= _SHORT and error in without_numbers(text)) or (
         len(own) >= _SHORT and own in whole
     )
     return not (quoted or own == error) or text.startswith("assert ")

@@ -141,7 +141,7 @@ class Load(Struct, frozen=True):
         return self.lines_of(self.spans)
 
     def lines_of(self, spans: Iterable[Span]) -> int:
-        """Return how many statistics lines with requests some spans stand for."""
+        """Return how many statistics lines with requests some spans represent."""
         return sum(span.sample.count for span in spans if span.busy)
 
     @property

@@ -250,6 +250,39 @@ def exception_repr(text: str) -> ExceptionLine | None:
 NATIVE_REACH = 60
 """Lines above a block in which text of native code belongs to it."""
 # Text of libraries below Python that explains an exception printed later.
+NUMBER = lazy_pattern(r"\d+(?:\.\d+)?")
+
+
+def without_numbers(text: str) -> str:
+    """Return a text with a 0 in place of each number: what ranks print of one error differs in these only.
+
+    Example:
+        >>> without_numbers("rank 3: 1.86 GiB asked")
+        'rank 0: 0 GiB asked'
+    """
+    return NUMBER.sub("0", text)
+
+
+_FULL_LINE = 56
+# ptxas app.ptx, line 9; fatal : Unsupported .version      HTTPSConnectionPool(host=
+_BROKEN_OFF = lazy_pattern(r"[\w=,(]\s*\Z")
+
+
+def breaks_off(text: str) -> bool:
+    """Return whether a long line ends in its middle, as CMake and terminals break messages.
+
+    Example:
+        >>> breaks_off("ptxas app.ptx, line 9; fatal : Unsupported .version in the assembler"), breaks_off("fatal : version")
+        (True, False)
+    """
+    return len(text.strip()) >= _FULL_LINE and _BROKEN_OFF.search(text) is not None
+
+
+def indentation(text: str) -> int:
+    """Return how many blanks a line begins with."""
+    return len(text) - len(text.lstrip())
+
+
 _NATIVE = lazy_pattern(
     r"Assertion [`'].{0,200} failed|ptxas|nvcc fatal|NCCL WARN|CCL_ERROR|\bXid\b|GLIBC(?:XX)?_\d|undefined symbol"
     r"|SIG(?:SEGV|ABRT|BUS|ILL|KILL|TERM)\b"

@@ -119,7 +119,6 @@ def steps_around(
     if own and _DEMO_SERVER.search(own[-1]):
         return (_OTHER_SERVER,)
     release = release_of(run) if run.version is not None else None
-    both = at_least(release, _LAST_WITH_BOTH_ENGINES) is False
     if run.engine == "V1" and at_least(release, _FIRST_WITH_V1_ON) is False:
         return (_UNSET_V1,)
     both = at_least(release, _LAST_WITH_BOTH_ENGINES) is False

@@ -32,9 +32,8 @@ from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Outcome, Run
 from vllm_logdoctor.run.outcome import outcome_of
 from vllm_logdoctor.run.owners import PROGRAM, acting_frames, is_file_of_vllm, owner_of
-from vllm_logdoctor.run.tracelines import cleaned, frame_line
+from vllm_logdoctor.run.tracelines import cleaned, frame_line, without_numbers
 
-_DIGITS = lazy_pattern(r"\d+(?:\.\d+)?")
 FOLLOWED = "errors-that-followed"
 _LISTED_LINES = 16
 """A notebook lists the lines of code around a frame."""
@@ -213,7 +212,7 @@ def context_of(verdict: Verdict, context: FailureContext) -> list[Record]:
     ]
     chain = [one.record for one in _chained(raised, block)[:3]]
     # The line that raises proves the exception, though a report that quotes the exception has no need of it: what no rule
-    # knows is told by its place, which the line above names.
+    # knows is identified by its place, which the line above names.
     of_place = verdict.root.rule.id in (CODE, UNKNOWN)
     chain += [
         one.record if of_place else _code_line(one, block)
@@ -316,8 +315,8 @@ def _followed(context: FailureContext, rules: FailureRules, verdict: Verdict) ->
         "last": blocks[-1].last_raised.statement.split("\n")[0],
         "root": verdict.root.rule.id,
     }
-    own = _DIGITS.sub("0", stated)
-    copies = [one for one in blocks[1:-1] if own and _DIGITS.sub("0", one.last_raised.statement) == own]
+    own = without_numbers(stated)
+    copies = [one for one in blocks[1:-1] if own and without_numbers(one.last_raised.statement) == own]
     records = [block.last_raised.record for block in (blocks[0], *copies, blocks[-1])]
     finding = finding_of(
         rule,

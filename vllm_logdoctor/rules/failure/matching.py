@@ -30,6 +30,7 @@ from vllm_logdoctor.run.owners import (
     owner_of,
 )
 from vllm_logdoctor.run.places import file_name
+from vllm_logdoctor.run.tracelines import breaks_off, indentation
 
 _SEARCHED = 20_000
 _ANY_TYPES = (
@@ -351,26 +352,23 @@ def _lines_of(matched: str, observation: Observation) -> list[Record]:
     return found or [observation.record]
 
 
-# ptxas app.ptx, line 9; fatal : Unsupported .version
-# 7.5; current version is '6.3'      (CMake and terminals wrap a message)
-_FULL_LINE = 56
-_GOES_ON = lazy_pattern(r"[\w=,(]\s*\Z")
-
-
 def _wrapped(observation: Observation, context: FailureContext) -> list[Record]:
-    """Return the next line where a bare line breaks off in its middle and the next has the same indentation."""
+    """Return the next line where a bare line breaks off in its middle and the next has the same indentation.
+
+    ptxas app.ptx, line 9; fatal : Unsupported .version
+    7.5; current version is '6.3'
+    """
     record, behind = observation.record, context.trail[observation.position + 1 : observation.position + 2]
     text = record.message
-    if observation.raised is not None or observation.framed or len(text.strip()) < _FULL_LINE:
+    if observation.raised is not None or observation.framed or not breaks_off(text):
         return []
-    indent = len(text) - len(text.lstrip())
+    indent = indentation(text)
     return [
         one
         for one in behind
-        if _GOES_ON.search(text)
-        and not one.level
+        if not one.level
         and (one.file, one.line) == (record.file, record.line + 1)
-        and len(one.message) - len(one.message.lstrip()) == indent
+        and indentation(one.message) == indent
         and (indent or one.message[:1].islower() or one.message[:1].isdigit())
     ]
 
@@ -388,9 +386,7 @@ def _begun_above(observation: Observation, context: FailureContext) -> list[Reco
     return [
         one
         for one in above
-        if (one.file, one.line) == (record.file, record.line - 1)
-        and len(one.message.strip()) >= _FULL_LINE
-        and _GOES_ON.search(one.message)
+        if (one.file, one.line) == (record.file, record.line - 1) and breaks_off(one.message)
     ]
 
 

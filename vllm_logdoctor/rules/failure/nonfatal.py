@@ -20,6 +20,10 @@ from vllm_logdoctor.run.owners import PROGRAM, is_file_of_vllm, owner_of
 
 TRANSFER = "kv-connector-failure"
 _LIMITS = frozenset({"thread-or-process-limit", "disk-full-or-quota"})
+_OF_PROXY = (
+    " The answer is a page in HTML, which vLLM does not send: a proxy between the two did. Set `NO_PROXY` to the server's"
+    " address where the client runs."
+)
 _WELL = frozenset({"running", "clean_shutdown"})
 # File "/opt/env/bin/vllm", line 8, in <module>      File "/usr/lib/python3.12/multiprocessing/process.py", line 314, in _bootstrap
 _COMMAND = lazy_pattern(
@@ -62,15 +66,10 @@ def caller_findings(context: FailureContext, rules: FailureRules) -> Iterator[Fi
             finding = finding_of(
                 rules.rule(REFUSED), context.run, role=None, confidence="high", records=[record], values={}
             )
-            text, of_proxy = said.splitlines()[0], "<!DOCTYPE" in said or "<html" in said
-            if of_proxy:
-                text = text.partition("<")[0].rstrip(" (")
-            words = f"A program that calls the server raised this exception: {shown(text)}."
-            if of_proxy:
-                words += (
-                    " The answer is a page in HTML, which vLLM does not send: a proxy between the two did. Set `NO_PROXY` to the"
-                    " server's address where the client runs."
-                )
+            text, of_proxy = said.splitlines()[0], ""
+            if "<!DOCTYPE" in said or "<html" in said:
+                text, of_proxy = text.partition("<")[0].rstrip(" ("), _OF_PROXY
+            words = f"A program that calls the server raised this exception: {shown(text)}.{of_proxy}"
             yield replace(finding, title="A client of the server failed", explanation=words, changes=())
             return
 

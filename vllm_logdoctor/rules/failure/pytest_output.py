@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from msgspec.structs import replace
@@ -36,7 +36,7 @@ _ADDRESS = lazy_pattern(r" at 0x[0-9a-f]{6,16}\b")
 
 def has_several_errors(records: Sequence[Record]) -> bool:
     """Return whether a summary names failed tests with different errors: none of them is the cause of all."""
-    return len(_errors(records)) > 1
+    return len(_errors(failed_tests(records), records)) > 1
 
 
 def steps_of_test(records: Sequence[Record]) -> tuple[str, ...]:
@@ -69,7 +69,8 @@ def failed_at(records: Sequence[Record]) -> str:
 
 def findings_of_tests(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
     """Yield which tests failed, in the words of their summary."""
-    failed, errors = failed_tests(context.trail), _errors(context.trail)
+    failed = failed_tests(context.trail)
+    errors = _errors(failed, context.trail)
     wrapped = all(map(_OF_WRAPPER.search, errors))
     rule_id = NOT_IN_LOG if wrapped or len(errors) > 1 else UNKNOWN
     if not failed or rule_id not in rules:
@@ -97,12 +98,12 @@ def findings_of_tests(context: FailureContext, rules: FailureRules) -> Iterator[
     yield replace(finding, title=title, explanation=words, changes=(), alternatives=steps, verify="")
 
 
-def _errors(records: Sequence[Record]) -> dict[str, list[str]]:
+def _errors(failed: Mapping[str, Record], records: Sequence[Record]) -> dict[str, list[str]]:
     """Return the errors of failed tests as first stated, each with the tests; values do not make another error."""
     stated: dict[str, str] = {}
     found: dict[str, list[str]] = {}
     after = {id(one): following for one, following in pairwise(records)}
-    for line, record in failed_tests(records).items():
+    for line, record in failed.items():
         error = _MODULES.sub("", line.partition(" - ")[2])
         following = after.get(id(record))
         if "ValidationError" in error and following is not None and following.message.startswith(_PYDANTIC):

@@ -262,7 +262,7 @@ def _statuses(refused: Counter[int]) -> str:
 
 
 def _answer(texts: Sequence[Observation], context: FailureContext) -> str:
-    """Return what became of failed requests: a status is told where the log has it, as a stream has begun to answer before."""
+    """Return what became of failed requests: with a status where the log has it, as a stream has begun to answer before."""
     if not texts or not all(_is_of_server(one) for one in texts):
         return _NOT_STOPPED
     return _ANSWERED if any(status >= 500 for status in _posted(context)) else _GOES_ON
