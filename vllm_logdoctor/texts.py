@@ -15,6 +15,7 @@ _LONG = 2000
 _LONGEST = 1 << 14
 """Bytes of a text that is remembered at all."""
 _T = TypeVar("_T")
+_GIB = {"": 2.0**-30, "KiB": 2.0**-20, "MiB": 2.0**-10, "GiB": 1.0}
 
 
 class TextIndex(Generic[AnyStr]):
@@ -111,3 +112,17 @@ def _no_answers(_: bytes) -> dict[Any, Any]:
 # The ranks of a run and the logs of a release print the same lines.
 _answers_on_short = lru_cache(maxsize=16384)(_no_answers)
 _answers_on_long = lru_cache(maxsize=32)(_no_answers)
+
+
+def gib_of(text: str) -> float | None:
+    """Return a size as GiB, that of bytes without a unit; None for other texts.
+
+    Example:
+        >>> gib_of("1.04 GiB"), gib_of("512 MiB"), gib_of("2147483648"), gib_of("all")
+        (1.04, 0.5, 2.0, None)
+    """
+    number, _, unit = text.partition(" ")
+    try:
+        return float(number) * _GIB[unit]
+    except (KeyError, ValueError):
+        return None

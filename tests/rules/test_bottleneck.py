@@ -50,7 +50,7 @@ def test_a_fifth_of_the_busy_time_makes_a_limit_of_the_server_the_runs() -> None
     )
     found = bottleneck_of(run)
     assert found.name == "max-num-seqs-limited"
-    assert "for 40 s of 3 min 20 s of load" in found.reason
+    assert "in 4 of 20 statistics lines with load" in found.reason
 
 
 def test_a_short_rush_leaves_the_client_as_the_limit_and_stays_visible_as_a_period() -> None:
@@ -321,11 +321,11 @@ def test_requests_that_were_taken_in_are_a_load_of_which_nothing_is_known() -> N
     assert "2 requests" in found.reason
 
 
-def test_times_of_several_engines_are_reported_as_their_sum() -> None:
+def test_lines_of_several_engines_are_counted_in_sum() -> None:
     samples = [
         sample(running=1, generation=9.0, engine=number % 2, number=number // 2) for number in range(20)
     ]
-    assert "2 engines" in bottleneck_of(a_run(samples=samples)).reason
+    assert "in all 20 statistics lines" in bottleneck_of(a_run(samples=samples)).reason
 
 
 def test_of_many_ranks_that_crawl_the_network_is_suspected_and_not_blamed() -> None:

@@ -31,8 +31,8 @@ def reason(*parts: tuple[int, dict[str, Any]], **more: Any) -> str:
     [
         ([(12, CALM)], {}, "The queue was empty in all 12 statistics lines with load: the client set the pace"),
         ([(11, CALM), (1, {**CALM, "waiting": 1})], {}, "The queue was empty in 11 of 12 statistics lines with load: the client set the pace. Otherwise limited by prefill (1 line)"),
-        ([(24, CALM)], {}, "The queue was empty for all 4 min of load: the client set the pace"),
-        ([(12, FULL), (12, CALM)], {}, "The KV cache limited concurrency for 2 min of 4 min of load: up to 30 requests waited while at most 40 ran. Otherwise limited by the client (2 min)"),
+        ([(24, CALM)], {}, "The queue was empty in all 24 statistics lines with load: the client set the pace"),
+        ([(12, FULL), (12, CALM)], {}, "The KV cache limited concurrency in 12 of 24 statistics lines with load: up to 30 requests waited while at most 40 ran. Otherwise limited by the client (12 lines)"),
         ([(3, CALM), (1, {**CALM, "running": 0, "generation": 4.0})], {}, "No request waited in all 4 statistics lines with load"),
         ([(2, CALM)], {}, "No request waited in both statistics lines with load"),
         ([(12, {**CALM, "running": 64, "generation": 2000.0})], {}, "The queue was empty in all 12 statistics lines with load, with up to 64 of 64 max_num_seqs slots taken"),

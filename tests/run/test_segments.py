@@ -281,6 +281,42 @@ def test_a_start_that_was_typed_after_an_error_is_a_run_of_its_own() -> None:
     assert [run.outcome for run in found] == ["crashed_at_startup", "running"]
 
 
+def test_each_failed_test_of_a_session_with_its_engine_is_a_run_and_has_its_own_error() -> None:
+    def section(test: str, clock: str, model: str, error: str) -> list[str]:
+        return [
+            f"_________________ {test} _________________",
+            f"    def {test}():",
+            f">       assert vllm_model.{error}",
+            f"E       AttributeError: 'Pooler' object has no attribute '{error}'",
+            "",
+            "tests/test_pooling.py:43: AttributeError",
+            "----------------------------- Captured stdout call -----------------------------",
+            f"INFO {clock}:10 [llm_engine.py:230] Initializing a V0 LLM engine (v0.8.5) with config: model='{model}', dtype=torch.float16",
+            f"INFO {clock}:12 [model_runner.py:1170] Starting to load model {model}...",
+            f"INFO {clock}:13 [model_runner.py:1202] Model loading took 0.2091 GiB and 0.738950 seconds",
+        ]
+
+    summary = [
+        "=========================== short test summary info ============================",
+        "FAILED tests/test_pooling.py::test_bert - AttributeError: 'Pooler' object has no attribute 'norm'",
+        "FAILED tests/test_pooling.py::test_roberta - AttributeError: 'Pooler' object has no attribute 'kind'",
+        "=================== 2 failed, 1 passed in 64.00s (0:01:04) ====================",
+    ]
+    sections = [
+        section("test_bert", "05-27 12:32", "org/bert", "norm"),
+        section("test_roberta", "05-27 12:33", "org/roberta", "kind"),
+    ]
+    found = runs(["=== FAILURES ==="], *sections, summary)
+    assert [run.model for run in found] == ["org/bert", "org/roberta"]
+    text = analyze([line for part in (*sections, summary) for line in part]).to_markdown()
+    assert "2 tests" not in text
+    assert "until the failure" not in text
+    first, second = text.split("\n## Run ")[1:]
+    assert "'norm'" in first
+    assert "'kind'" in second
+    assert "'norm'" not in second
+
+
 def test_a_statistics_line_quoted_above_a_start_is_no_run_before_it() -> None:
     quoted = (
         "Avg prompt throughput: 102.2 tokens/s, Avg generation throughput: 2.2 tokens/s, Running: 1 reqs, Swapped: 0 reqs, "

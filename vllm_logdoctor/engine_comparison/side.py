@@ -12,6 +12,7 @@ from msgspec import Struct, convert
 from vllm_logdoctor.evidence.model import EvidenceFile
 from vllm_logdoctor.rules.equal_load import LoadLevel
 from vllm_logdoctor.run.servers import NAMES, VLLM
+from vllm_logdoctor.texts import gib_of
 
 Node = Mapping[str, Any]
 _ALL_NAMES = {VLLM: "vLLM", **NAMES}
@@ -146,7 +147,7 @@ def _of_engine(run: Node, shares: Mapping[str, Cell], card: str | None) -> Side:
         _text(value("model_path", "model", "model file")),
         weight_format(_text(value("weights quant", "quantization", "weights dtype", "dtype")))
         or _format_in(_text(value("model file"))),
-        _gib(_text(value("size") or (value("weights mem usage") and f"{value('weights mem usage')} GiB"))),
+        gib_of(str(value("size") or f"{value('weights mem usage')} GiB")),
         _text(value("kv_cache_dtype", "kv type")),
         _product([value("tp_size"), value("dp_size") or 1]) if known else None,
         part=str(value("disaggregation_mode") or "").replace("null", ""),
@@ -193,7 +194,7 @@ def side_of_benchmark(found: EvidenceFile) -> Side:
         found.file,
         _text(values.get("model_filename")),
         weight_format(model.partition("B ")[2] or None),
-        _gib(_text(values.get("size"))),
+        gib_of(str(values.get("size"))),
         card=_text(values.get("device") or values.get("gpu_info")),
         drafts="",
         devices=1,
@@ -278,21 +279,6 @@ def _product(ranks: Sequence[object]) -> int | None:
         except ValueError:
             return None
     return whole
-
-
-def _gib(text: str | None) -> float | None:
-    """Return a size in GiB: "1.04 GiB", "986 MiB", bytes as a plain number.
-
-    Example:
-        >>> _gib("1.04 GiB"), _gib("512 MiB"), _gib("2147483648")
-        (1.04, 0.5, 2.0)
-    """
-    number, _, unit = (text or "").partition(" ")
-    try:
-        size = float(number)
-    except ValueError:
-        return None
-    return size / {"": 1 << 30, "MiB": 1 << 10}.get(unit, 1)
 
 
 def same_model(one: str, other: str) -> bool:

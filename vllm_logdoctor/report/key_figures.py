@@ -101,7 +101,9 @@ def _of_load(run: Run) -> Iterator[Figure]:
         words = f"{number(mean)} tokens/s mean, {middle}{number(peak)} peak{share}"
         if steps := steps_of_sweep(run, points):
             least = steps[0]
-            words = f"{number(least.generation)} tokens/s with {_requests(least)}, {number(peak)} peak"
+            words = (
+                f"{number(least.generation)} tokens/s in lines with {_requests(least)}, {number(peak)} peak"
+            )
         yield "generation", _of_few(figures.busy, peak) if figures.busy < FEW_LINES else words
     elif figures.prompt.max:
         mean, peak = figures.prompt.mean_busy or 0.0, figures.prompt.max

@@ -186,7 +186,11 @@ def _state_of_healthy(page: Page) -> str:
         shown = "COMPLETED" if run.kind == "offline" else "HEALTHY"
         return f"{shown}: no statistics of the load in this log"
     if limit == "client-limited" and load_of(run).is_short:
-        return f"NO FAILURE: no request waited in {plural(load_of(run).lines, 'statistics line')}"
+        # How many requests were refused, the figures say.
+        logged = "" if any(status >= 400 for _, _, status in run.accesses) else _logged_error(page)
+        stopped = next((f"s{_cause(one)[1:]}" for one in page.findings if one.id == STOPPED), "")
+        waited = f"no request waited in {plural(load_of(run).lines, 'statistics line')}"
+        return f"NO FAILURE: {logged or stopped or waited}"
     return f"HEALTHY: {LIMITS[limit]}" if limit in ("idle", "startup-only", "none-clear") else "HEALTHY"
 
 

@@ -13,7 +13,7 @@ from vllm_logdoctor.rules.load import is_steady
 from vllm_logdoctor.run.model import Run
 
 _LEAST_STEPS = 3
-_LEAST_LINES = 2
+_LEAST_LINES = 3
 """Steady statistics lines from which so many requests at once are a step of the sweep."""
 
 

@@ -37,7 +37,6 @@ from vllm_logdoctor.rules.load import (
     Span,
     agreed_on,
     evidence_of_sample,
-    extent_in_time,
     load_of,
     queue_first,
 )  # fmt: skip
@@ -312,31 +311,28 @@ def _reason(
     spans: defaultdict[BottleneckName, list[Span]] = defaultdict(list)
     for span, limit in zip(load.spans, limits, strict=True):
         spans[limit].append(span)
-    extent = load.extent_of(spans[name], seconds.get(name, 0.0))
-    if name == "idle":
-        extent = extent_in_time(seconds.get(name, 0.0), load.idle_seconds)
+    extent = f"for all {duration(load.idle_seconds)}" if name == "idle" else load.extent_of(spans[name])
     words = limit_meaning(run, name, load, limits).format(span=extent)
     most = max((span.sample.waiting or 0 for span in load.spans), default=0)
     if name == "kv-cache-limited" and most:
         running = max(span.sample.running or 0 for span in load.spans)
         words += f": up to {most:,} request{'s' if most > 1 else ''} waited while at most {running:,} ran"
-    timed = load.counts_time
     others = [
-        f"{_BY[other]} ({duration(seconds[other]) if timed else _lines(load.lines_of(spans[other]))})"
-        for other in sorted(seconds, key=lambda limit: -seconds[limit])
+        f"{_BY[other]} ({_lines(load.lines_of(spans[other]))})"
+        for other in sorted(seconds, key=lambda limit: -load.lines_of(spans[limit]))
         if other in _BY
         and other != name
-        and (timed or load.lines_of(spans[other]))
+        and load.lines_of(spans[other])
         and seconds[other]
         >= max(LEAST_SECONDS, _UNCLEAR_SHARE * load.busy_seconds if other == "none-clear" else 0.0)
     ]
     if others:
         words += f". Otherwise limited {_listed(others)}"
-    return words + (f". Times of {load.engines} engines added up" if load.engines > 1 and timed else "")
+    return words
 
 
 def _lines(number: int) -> str:
-    return f"{number} line{'s' if number > 1 else ''}"
+    return f"{number:,} line{'s' if number > 1 else ''}"
 
 
 def _listed(words: Sequence[str]) -> str:

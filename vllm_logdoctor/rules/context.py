@@ -51,8 +51,8 @@ class RuleContext(Struct, frozen=True):
         return self.times.get(limit, 0.0)
 
     def extent(self, limit: BottleneckName) -> str:
-        """Return for how much of the load a limit held, in words."""
-        return self.load.extent_of(self.spans(limit), self.seconds(limit))
+        """Return in how many lines of the load a limit held, in words."""
+        return self.load.extent_of(self.spans(limit))
 
     def is_brief(self, limit: BottleneckName) -> bool:
         """Return whether a limit held in so small a share of the busy time that it is not the run's."""

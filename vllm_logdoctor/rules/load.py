@@ -12,13 +12,8 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
-from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.model import Evidence, Run, Sample
 
-MANY_LINES = 20
-"""Statistics lines of a load from which its seconds say how much of it something held. When the first interval began no line
-tells: of fewer lines it is a large part, so that the lines themselves are counted.
-"""
 LEAST_LOAD = 6
 """Statistics lines at whose end requests ran, a minute of them, from which the client's own pace comes before what may slow steps
 down, and from which anybody is advised to change a client or the number of replicas."""
@@ -150,36 +145,13 @@ class Load(Struct, frozen=True):
         spans = [span for span in self.spans if holds_requests(span.sample)] or self.busy
         return sum(span.sample.count for span in spans) < LEAST_LOAD
 
-    @property
-    def counts_time(self) -> bool:
-        """Return True if the seconds of the load are known well: of many statistics lines, without gaps between them."""
-        return self.lines >= MANY_LINES and not self.missing_seconds
-
-    def extent_of(self, spans: Iterable[Span], seconds: float) -> str:
-        """Return how much of the load some of its spans are: in statistics lines where these are few or some are missing, else in time."""
-        if self.counts_time:
-            return extent_in_time(seconds, self.busy_seconds, " of load")
-        return self.extent_in_lines(spans)
-
-    def extent_in_lines(self, spans: Iterable[Span]) -> str:
-        """Return how many of the statistics lines with requests show what some spans do: an interval is longer than its moment."""
+    def extent_of(self, spans: Iterable[Span]) -> str:
+        """Return how many of the statistics lines with requests show what some spans do: no line tells what was between two."""
         part = self.lines_of(spans)
         some = "all" if part == self.lines else f"{part:,} of"
         numbers = {(1, 1): "the only", (2, 2): "both"}
         number = numbers.get((part, self.lines), f"{some} {self.lines:,}")
         return f"in {number} statistics line{'' if self.lines == 1 else 's'} with load"
-
-
-def extent_in_time(seconds: float, total: float, of: str = "") -> str:
-    """Return a part of a time, with the whole, in words.
-
-    Example:
-        >>> extent_in_time(40.0, 200.0, " of load"), extent_in_time(199.5, 200.0), extent_in_time(60.0, 60.0)
-        ('for 40 s of 3 min 20 s of load', 'for all 3 min 20 s', 'for all 1 min')
-    """
-    if seconds < 0.995 * total:
-        return f"for {duration(seconds)} of {duration(total)}{of}"
-    return f"for {'' if seconds >= total - 1 else 'nearly '}all {duration(total)}{of}"
 
 
 def load_of(run: Run) -> Load:
@@ -292,7 +264,7 @@ def agreed_on(load: Load) -> str:
         if low == high
         else f"{low:,} {'or' if high == low + 1 else 'to'} {high:,} requests at once"
     )
-    words = f"{'One request at a time' if high == 1 else requests} {load.extent_of(busy, load.busy_seconds)}"
+    words = f"{'One request at a time' if high == 1 else requests} {load.extent_of(busy)}"
     rates = [sample.generation for sample in full_of([span.sample for span in busy])]
     if 0 < max(rates) <= LIKE * min(rates):
         ends = dict.fromkeys(

@@ -156,7 +156,25 @@ def failed_check(records: Sequence[Record]) -> FailedCheck | None:
     return FailedCheck(test, "" if says_nothing else code, record)
 
 
+def begins_a_test(record: Record) -> bool:
+    """Return whether a line is the heading with which pytest begins the section of a failed test."""
+    found = _TEST_HEADING.match(record.text[:300])
+    return found is not None and found["test"] is not None
+
+
 def failed_tests(records: Sequence[Record]) -> dict[str, Record]:
-    """Return the lines of a summary that name failed tests, without what a CI system wrote before them."""
-    found = ((_FAILED.search(one.message[:600]), one) for one in records if ".py::" in one.message[:600])
-    return {match["shown"]: record for match, record in found if match is not None}
+    """Return the lines of a summary that name failed tests, without what a CI system wrote before them.
+
+    A run that begins with the section of a test has the tests of its own sections: the summary names those of the session.
+    """
+    matches = ((_FAILED.search(one.message[:600]), one) for one in records if ".py::" in one.message[:600])
+    found = {match["shown"]: record for match, record in matches if match is not None}
+    if not found or not begins_a_test(records[0]):
+        return found
+    headings = (_TEST_HEADING.match(one.text[:300]) for one in records)
+    tests = tuple(one["test"] for one in headings if one is not None and one["test"])
+    return {
+        line: one
+        for line, one in found.items()
+        if line.partition(" - ")[0].replace("::", ".").endswith(tests)
+    }

@@ -13,6 +13,7 @@ from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.configuration import arguments_of, engine_config_of
 from vllm_logdoctor.run.environment import Environment
 from vllm_logdoctor.run.launches import Launches
+from vllm_logdoctor.run.other_programs import begins_a_test
 from vllm_logdoctor.run.sampling import RecordBudget
 from vllm_logdoctor.run.servers import SIGNATURES, VLLM, is_inside, server_after
 from vllm_logdoctor.scan import AccessBlock, AccessKey
@@ -128,6 +129,14 @@ class Segmenter:
                 run.openers.setdefault(kind, process)
                 if len(run.openers) < _MOST_OPENERS:
                     run.openers[f"{kind} {process.name}"] = process
+        elif (
+            event is None
+            and "engine" in run.openers
+            and record.text.startswith("___")
+            and begins_a_test(record)
+        ):
+            # The output of a failed test, with the engine that it starts, comes behind its heading and sources.
+            run = self._start(process)
         elif process is not self._claimed and self._is_namesake(run, process):
             run = self._start(process, beside=True)
         if self._second_began is None and len(self.runs) > 1 and name not in _WAITING:

@@ -31,6 +31,7 @@ from vllm_logdoctor.run.model import Run
 
 ENDPOINTS = 6
 MOST_HOLES = 3
+FEW_AT_ONCE = 4
 COLUMNS = 60
 Pick = Callable[[Point], float | None]
 CURVES: tuple[tuple[str, Pick, float | None], ...] = (
@@ -97,15 +98,14 @@ def _sweep(steps: Sequence[Step]) -> list[str]:
             f"{step.low:,}" if step.low == step.high else f"{step.low:,} to {step.high:,}",
             f"{step.lines:,}",
             number(step.generation),
-            number(step.generation / step.running),
+            # So few come and go between two lines: how many ran in the mean is not known.
+            number(step.generation / step.running) if step.low >= FEW_AT_ONCE else "",
             number(step.prompt),
         ]
         for step in steps
     ]
     header = ["running", "lines", "generation, tokens/s", "per request", "prompts, tokens/s"]
-    title = (
-        "By requests running at once, from the lines at a steady load (the line before shows about as many):"
-    )
+    title = "By requests running at once, of lines after a line that shows about as many:"
     return ["", title, "", *table(header, rows)]
 
 
@@ -148,7 +148,7 @@ def _missing(run: Run) -> list[str]:
     if len(places) > MOST_HOLES:
         places = [f"for {duration(load.missing_seconds)} in {len(holes)} places"]
     return [
-        f"No statistics lines {', '.join(places)}, with requests running on both sides: this time is not counted.",
+        f"No statistics lines {', '.join(places)}, with requests running before or after: this time is not counted.",
         "",
     ]
 

@@ -14,6 +14,7 @@ from vllm_logdoctor.knowledge.history import names
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.cache_to_give import LITTLE_GIB, spare
 from vllm_logdoctor.run.model import Run
+from vllm_logdoctor.texts import gib_of
 
 Values = dict[str, Any]
 # vllm/_custom_ops.py:cutlass_scaled_sparse_mm
@@ -197,23 +198,13 @@ def _room(values: Mapping[str, Any]) -> Values:
     return found
 
 
-# 1.86 GiB      337.38 MiB
-_SIZE = lazy_pattern(r"(?P<size>\d+(?:\.\d+)?) (?P<unit>[KMG])iB")
-_GIB_OF_UNIT = {"K": 1 / 1024**2, "M": 1 / 1024, "G": 1.0}
-
-
-def _gib(text: Any) -> float | None:
-    found = _SIZE.fullmatch(str(text))
-    return float(found["size"]) * _GIB_OF_UNIT[found["unit"]] if found else None
-
-
 def _serving_room(values: Mapping[str, Any]) -> Values:
     """Return what makes room for a step: at least the share of the card that the failed allocation needs beside what is free."""
     found = _room(values)
     tried, total, reserved = (
-        _gib(values.get("tried")),
+        gib_of(str(values.get("tried"))),
         _real(values.get("total")),
-        _gib(values.get("reserved")),
+        gib_of(str(values.get("reserved"))),
     )
     if tried and reserved and reserved >= tried:
         found["fragmented"] = values["reserved"]

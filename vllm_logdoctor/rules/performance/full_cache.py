@@ -83,7 +83,7 @@ def _full_alone(case: RuleContext) -> Advice | None:
     if not is_full_alone(case):
         return None
     full = full_without_queue(case.load)
-    extent = case.load.extent_of(full, sum(span.seconds for span in full))
+    extent = case.load.extent_of(full)
     usage = max(span.sample.kv_usage or 0.0 for span in full)
     return Advice(
         f"The KV cache was full {extent}, peak usage {usage:g} %. No request waited yet, but the next one would.{_size(case)}",

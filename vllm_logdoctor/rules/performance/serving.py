@@ -59,6 +59,8 @@ LONG_QUEUE = 8
 LEAST_OF_WAITING = 1 / 3
 # Requests wait for a prefill now and then on any server; below this share of the busy time it is no limit.
 LEAST_PREFILL_SHARE = 0.15
+# Per cent of the cache from which it is what bounds the advised max_num_seqs.
+NEARLY_FILLED = 80.0
 # The default of large cards; more was measured nowhere. A tenth more requests is no change worth a
 # restart.
 MOST_RUNNING = 1024
@@ -276,7 +278,7 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
     usage = max(span.sample.kv_usage or 0.0 for span in held)
     target = max_num_seqs_wanted(max_num_seqs, queue, usage, step_tokens_of(case.run))
     text = (
-        f"{case.load.extent_in_lines(held).capitalize()} "
+        f"{case.load.extent_of(held).capitalize()} "
         + (
             _slots_taken(min(span.sample.running or 0 for span in held), max_num_seqs, engines)
             if known
@@ -291,6 +293,8 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
         )
     if target is None:
         text += " The cache holds hardly more of them: a larger max_num_seqs would fill it."
+    elif (filled := usage * target / max_num_seqs) > NEARLY_FILLED:
+        text += f" As many requests as advised here would take about {filled:.0f} % of it."
     return Advice(
         text,
         (*sample_lines(case, held), *setting_lines(case, "max_num_seqs")),

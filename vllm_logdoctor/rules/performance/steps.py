@@ -91,7 +91,7 @@ def steps_slower_than_memory(case: RuleContext) -> Advice | None:
     limits = case.bottleneck.name == "host-limited"
     rate = max(_rate(span) for span in held)
     most = plural(max(span.sample.running or 0 for span in held), "request")
-    extent = case.load.extent_of(held, sum(span.seconds for span in held)).capitalize()
+    extent = case.load.extent_of(held).capitalize()
     text = (
         f"{extent} at most {most} ran and each got at most"
         f" {rate:.3g} tokens/s: a step took {1 / rate:.2g} s or more."
