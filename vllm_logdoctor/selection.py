@@ -22,8 +22,8 @@ from vllm_logdoctor.source.inputs import OTHER_FILE, OTHER_TEXT
 _PLACE = rb"|File \"[^\"\n]{0,300}/vllm/[^\"\n]{1,200}\.py\", line \d"
 _OF_SERVER = re.compile(
     rb"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\W{1,12}\d\d-\d\d \d\d:\d\d|INFO: +Uvicorn|Traceback \(most recent|vLLM API server"
-    rb"|vllm serve|vllm: (?:command )?not found|Avg (?:prompt|generation) throughput|\((?:APIServer|EngineCore|Worker)\w* pid=\d"
-    + _PLACE
+    rb"|vllm serve|vllm: (?:(?:command )?not found|Permission denied)|Avg (?:prompt|generation) throughput"
+    rb"|\((?:APIServer|EngineCore|Worker)\w* pid=\d" + _PLACE
 )
 # collect_env imports vLLM, whose logger prints a few lines there too: it is no run without one of these.
 _COLLECT_ENV = b"Collecting environment information"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from tests.failure.records import framed, traceback
 from vllm_logdoctor.catalogue.locate import builtin_root, page_files
 from vllm_logdoctor.catalogue.pages import read_page
 from vllm_logdoctor.pipeline import Options, analyse
@@ -32,3 +33,14 @@ def root(text: str) -> Finding:
 def examples() -> dict[str, str]:
     """Return the example of each rule page that has one."""
     return {page.id: page.example for page in map(read_page, page_files(builtin_root())) if page.example}
+
+
+def crashed(ends: str, version: str = "0.11.0", config: str = "", place: str = "load_model") -> Finding:
+    """Return the root of a start that an exception ended."""
+    start = f"(EngineCore_DP0 pid=9) INFO 05-01 09:59:20 [core.py:77] Initializing a V1 LLM engine (v{version}) with config: model='m', {config}"
+    block = framed(
+        "EngineCore_DP0 pid=9",
+        ["EngineCore failed to start.", *traceback((place, "x()"), ends=ends)],
+        "core.py:708",
+    )
+    return root("\n".join([start, *block]))

@@ -2,22 +2,12 @@
 
 import pytest
 
-from tests.failure.judging import examples, root
+from tests.failure.judging import crashed, examples, root
 from tests.failure.records import framed, traceback
 from vllm_logdoctor.report.proof import figures
 from vllm_logdoctor.rules.already_set import is_pointless
 from vllm_logdoctor.rules.failure.wording import filled
 from vllm_logdoctor.run.model import Run, Value
-
-
-def crashed(ends, version="0.11.0", config="", place="load_model"):
-    start = f"(EngineCore_DP0 pid=9) INFO 05-01 09:59:20 [core.py:77] Initializing a V1 LLM engine (v{version}) with config: model='m', {config}"
-    block = framed(
-        "EngineCore_DP0 pid=9",
-        ["EngineCore failed to start.", *traceback((place, "x()"), ends=ends)],
-        "core.py:708",
-    )
-    return root("\n".join([start, *block]))
 
 
 def changes(finding):
@@ -420,59 +410,6 @@ def test_a_cut_quotation_ends_with_three_dots():
     assert filled("Most frequent: {what}.", {"what": "No room."}) == "Most frequent: No room."
 
 
-def test_names_and_shapes_of_weights_are_told_apart():
-    def load(ends):
-        lines = traceback(("load_weights", "param = params[name]"), ends=ends)
-        return root(
-            "\n".join(framed("EngineCore_DP0 pid=9", ["EngineCore failed to start.", *lines], "core.py:708"))
-        ).explanation
-
-    assert load("KeyError: 'model.layers.3.mlp.gate.weight'").startswith("A name among the weights")
-    assert load(
-        "AssertionError: Attempted to load weight (torch.Size([8, 3])) into parameter (torch.Size([8, 4]))"
-    ).startswith("The shape of a weight")
-
-
-def test_an_attention_library_without_code_for_the_card_is_not_blamed_on_torch():
-    lines = [
-        "Traceback (most recent call last):",
-        '  File "/opt/vllm/worker/model_runner.py", line 279, in execute_model',
-        "    out = attend(q)",
-        '  File "/opt/lib/python3.11/site-packages/xformers/ops/fmha/__init__.py", line 310, in attend',
-        "    return op(q)",
-        "RuntimeError: CUDA error: no kernel image is available for execution on the device",
-    ]
-    assert root("\n".join(lines)).explanation.startswith("xFormers holds")
-    plain = crashed("RuntimeError: CUDA error: no kernel image is available for execution on the device")
-    assert "torch or vLLM" in plain.explanation
-
-
-@pytest.mark.parametrize("parameter", ["g_idx", "weight_scale", "qweight", "weight_zero_point"])
-def test_a_parameter_of_a_quantization_is_told_from_the_name_of_a_weight(parameter):
-    def missing(name):
-        block = traceback(
-            ("load_weights", "param = params_dict[name]"), ends=f"KeyError: 'layers.0.mlp.down_proj.{name}'"
-        )
-        return root("\n".join(framed("EngineCore_DP0 pid=9", block)))
-
-    assert missing(parameter).title.startswith("Quantized checkpoint")
-    assert missing("weight").title == "Checkpoint weights do not match the model class"
-
-
-def test_the_reason_of_a_refused_configuration_is_quoted_without_what_pydantic_adds():
-    lines = [
-        "(APIServer pid=7) Traceback (most recent call last):",
-        '(APIServer pid=7)   File "/opt/vllm/engine/arg_utils.py", line 2436, in create_engine_config',
-        "(APIServer pid=7)     config = VllmConfig(",
-        "(APIServer pid=7) pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig",
-        "(APIServer pid=7)   Value error, This scheduler handles 1 through 4 sequences [type=value_error, input_value=ArgsKwargs((), {}), input_type=ArgsKwargs]",
-    ]
-    found = root("\n".join(lines))
-    assert found.id == "settings-refused"
-    assert "1 through 4" in found.explanation
-    assert "input_value" not in found.explanation
-
-
 def test_a_pool_of_threads_in_rust_is_made_smaller_by_its_own_variable():
     found = crashed(
         'pyo3_runtime.PanicException: The global thread pool has not been initialized.: ThreadPoolBuildError { kind: IOError(Os { code: 11, kind: WouldBlock, message: "Resource temporarily unavailable" }) }'
@@ -486,35 +423,6 @@ def test_an_argument_that_a_program_passes_is_no_flag_of_a_command():
     assert "worker_use_ray" in found.explanation
     assert "release" in found.alternatives[0]
     assert not found.changes
-
-
-def test_a_class_of_remote_code_that_can_not_be_pickled_is_one():
-    name = "transformers_modules.tiny.configuration_tiny.TinyConfig"
-    found = crashed(
-        f"_pickle.PicklingError: Can't pickle <class '{name}'>: it's not the same object as {name}"
-    )
-    assert found.id == "remote-code-module-not-importable-in-worker"
-    assert "tiny.configuration_tiny.TinyConfig" in found.explanation
-
-
-def test_a_check_of_types_in_the_attention_layer_is_no_refusal_of_a_backend():
-    block = traceback(
-        ("attention/layer", "assert isinstance(slot_mapping, dict), ("),
-        ends="AssertionError: Expected slot_mapping to be a dict, got <class 'list'>.",
-    )
-    assert root("\n".join(framed("Worker_TP0 pid=9", block))).id != "attention-backend-incompatible"
-
-
-def test_an_attribute_that_another_package_misses_in_vllm_is_a_difference_of_releases():
-    lines = [
-        "Traceback (most recent call last):",
-        '  File "/opt/lib/python3.11/site-packages/tuner/engine_utils.py", line 400, in weights_of',
-        "    inner = llm_engine.model_executor.driver_worker",
-        "AttributeError: 'LLMEngine' object has no attribute 'model_executor'",
-    ]
-    found = root("\n".join(lines))
-    assert "another vLLM release" in found.title
-    assert "`model_executor`" in found.explanation
 
 
 def test_an_unknown_error_is_to_be_looked_up_and_not_to_be_repeated_with_more_output():

@@ -84,6 +84,8 @@ def test_a_list_of_pods_says_that_a_container_ends_again_and_again() -> None:
         "server-5cc594fd46-hg5rw     0/1     CrashLoopBackOff   5 (2m30s ago)   13m",
     ]
     assert "kubectl logs --previous" in analyze(pods).to_markdown()
+    with_log = [*pods, "$ kubectl logs server-5cc594fd46-hg5rw", "/bin/sh: 1: vllm: Permission denied"]
+    assert analyze(with_log).to_markdown().startswith("# ERROR: User may not execute vllm")
 
 
 def test_the_command_of_an_offline_benchmark_gives_the_settings_of_its_engine() -> None:

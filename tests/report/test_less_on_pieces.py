@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from vllm_logdoctor import analyze
@@ -33,9 +35,42 @@ def test_a_loop_of_an_engine_alone_shows_no_server_and_no_dead_process() -> None
             ends="RuntimeError: [/src/gloo/transport/tcp/pair.cc:500] Connection closed by peer",
         )
     )
-    assert text.startswith("# FAILED while processing requests: ")
+    assert text.startswith("# FAILED after start-up: ")
     assert "serving" not in text.split("\n", 4)[2]
     assert "crashed" not in text
+
+
+def test_an_error_whose_run_may_have_gone_on_is_not_called_a_failure_of_it() -> None:
+    error = "AttributeError: Can't pickle local object 'made.<locals>.Made'"
+    alone = report(torn(("/usr/lib/python3.11/multiprocessing/queues.py", "_feed", "dumps(obj)"), ends=error))
+    assert alone.startswith("# ERROR")
+    request = torn(
+        (f"{SITE}/starlette/routing.py", "app", "response = await f(request)"),
+        (f"{SITE}/torch/utils/cpp_extension.py", "_jit_compile", "torch.ops.load_library(path)"),
+        ends="OSError: /root/.cache/torch_extensions/x/x.so: cannot open shared object file: No such file or directory",
+    )
+    assert report(f"ERROR:    Exception in ASGI application\n{request}").startswith("# REQUEST ERROR: JIT")
+
+
+def test_a_phase_is_told_by_the_frames_and_not_by_the_last_announcement() -> None:
+    start = "INFO 08-25 22:29:19 llm_engine.py:70] Initializing an LLM engine with config: model='m'"
+    frames = [(f"{SITE}/vllm/engine/ray_utils.py", "__getattr__", "return getattr(self.worker, name)")] * 3
+    text = report(f"{start}\n{torn(*frames, ends='RecursionError: maximum recursion depth exceeded')}")
+    assert "during start-up" in text
+    assert "ranks were initialized" not in text
+
+
+def test_a_build_on_windows_is_cited_by_a_line_that_shows_it() -> None:
+    folder = "C:\\py\\Lib\\site-packages"
+    text = report(
+        torn(
+            (f"{folder}\\pip\\_vendor\\pyproject_hooks\\_in_process.py", "build_wheel", "backend()"),
+            (f"{folder}\\packaging\\version.py", "parse", "return Version(version)"),
+            ends="TypeError: expected string or bytes-like object, got 'NoneType'",
+        )
+        + "\nERROR: Failed building wheel for vllm"
+    )
+    assert re.search(r"may have another cause there \[L[24]\b", text)
 
 
 def test_the_bar_of_a_batch_makes_an_engine_without_a_server() -> None:
@@ -43,10 +78,12 @@ def test_the_bar_of_a_batch_makes_an_engine_without_a_server() -> None:
     text = report(
         f"Processed prompts:  80%|{'#' * 300}\n"
         f"{worker}/src/aten/src/ATen/native/hip/Indexing.hip:12: indexSelectLargeIndex: Device-side assertion `srcIndex < srcSelectDimSize' failed.\n"
+        f"{worker}:0:rocdevice.cpp :2726: Queue 0x7e aborting with error : HSA_STATUS_ERROR_EXCEPTION: An operation failed. code: 0x1016\n"
         f"{worker}*** SIGABRT received at time=1712868846 on cpu 107 ***\n"
         f"{worker}Fatal Python error: Aborted"
     )
     assert text.startswith("# FAILED while processing prompts: Device-side assert")
+    assert "ROCm" not in text  # The abort of the queue follows from the assertion.
 
 
 def test_a_state_that_names_the_failure_is_not_followed_by_the_same_end() -> None:

@@ -376,3 +376,12 @@ def test_a_fence_is_longer_than_any_run_of_backticks_in_it(text: str, ticks: int
 def test_identifiers_and_paths_that_markdown_would_eat_are_code() -> None:
     text = inline("RecursionError in ray_utils.py, __getattr__; the *.egg-info folder in ~/.cache/vllm")
     assert text == "RecursionError in ray_utils.py, `__getattr__`; the `*.egg-info` folder in `~/.cache/vllm`"
+
+
+def test_brackets_that_make_no_link_are_not_escaped() -> None:
+    assert inline("Log line: [shutdown] API server") == "Log line: [shutdown] API server"
+    assert [inline(text) for text in ("a [b](c)", "a [b][c]", "[b]: c")] == [
+        "a [b\\](c)",
+        "a [b\\][c]",
+        "\\[b\\]: c",
+    ]

@@ -98,6 +98,17 @@ def effect_words(effect: Effect | None) -> str:
     return f"{effect_range(effect)} ({origin}{': ' + basis if basis else ''})"
 
 
+def origin_words(effect: Effect) -> str:
+    """Return where a gain is from; of published measurements what was measured, which comes behind their number.
+
+    Example:
+        >>> origin_words(Effect("generation_throughput", 1.1, 1.9, "published", "6 pairs; twice the requests; 7B"))
+        'published measurements: twice the requests'
+    """
+    measured = effect.basis.split("; ")[1:2] if effect.origin == "published" else []
+    return ": ".join((ORIGINS[effect.origin], *map(prose, measured)))
+
+
 def effect_range(effect: Effect) -> str:
     """Return the range alone.
 

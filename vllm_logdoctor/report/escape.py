@@ -16,8 +16,9 @@ _INVISIBLE = frozenset(
     "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180e\u200b\u200c\u200d\u2060\u2061\u2062\u2063\u2064\ufeff"
 )
 _PLAIN = lazy_pattern(r"[\x20-\x7e]*\Z")
-_SPECIAL = lazy_pattern(r"[\\`*<|~$\[\]]|&(?=[#A-Za-z])|(?<![^\W_])_|_(?![^\W_])")
-_LEADING = lazy_pattern(r"([#>+\-=])|(\d{1,9})([.)])(?=\s|$)")
+# A bracket makes a link only where one closes before a parenthesis, another bracket or a colon; the first one of a line may define a name.
+_SPECIAL = lazy_pattern(r"[\\`*<|~$]|\](?=[(\[:])|&(?=[#A-Za-z])|(?<![^\W_])_|_(?![^\W_])")
+_LEADING = lazy_pattern(r"([#>+\-=\[])|(\d{1,9})([.)])(?=\s|$)")
 _TICKS = lazy_pattern(r"`+")
 _FULL_STOPS = lazy_pattern(r"(?<=[\w)`\"'])\.\.(?=\s|$)")
 _CODE = lazy_pattern(r"`([^`]+)`")
@@ -91,7 +92,7 @@ def inline(text: str, limit: int = 2000) -> str:
 
     Example:
         >>> inline("*a* [b](c) max_num_seqs")
-        '\\\\*a\\\\* \\\\[b\\\\](c) max_num_seqs'
+        '\\\\*a\\\\* [b\\\\](c) max_num_seqs'
         >>> inline("see http://x.example/")
         'see `http://x.example/`'
     """

@@ -38,11 +38,13 @@ STATES: dict[Outcome, str] = {
     "crashed_at_startup": "FAILED at start-up",
     "crashed_while_serving": "FAILED while serving",
     "killed": "KILLED",
+    "running": "REQUEST ERROR",
 }
+"""Where the log does not show that the run broke, its error is no more than an error."""
 
 _SERVING = "while serving"
-_BY_KIND = {"offline": "while processing prompts", "unknown": "while processing requests"}
-"""What an engine without a server does, and one of which a piece of a log does not show whether it has a server."""
+_BY_KIND = {"offline": "while processing prompts", "unknown": "after start-up"}
+"""What an engine without a server does, and one of which a piece of a log does not show what it did."""
 _STATES_BY_KIND = {
     "build": "BUILD FAILED",
     "test": "TESTS FAILED",
@@ -352,7 +354,8 @@ def failed_state(run: Run) -> str:
         return "BUILD"  # pip installs packages that do not fit together, and only says so.
     if run.kind == "offline" and run.outcome == "clean_shutdown":
         return "PROGRAM FAILED after all prompts were answered"
-    return _STATES_BY_KIND.get(run.kind) or _of_kind(run, STATES.get(run.outcome, "FAILED"))
+    otherwise = "FAILED" if run.job is not None and run.job.exit_status else "ERROR"
+    return _STATES_BY_KIND.get(run.kind) or _of_kind(run, STATES.get(run.outcome, otherwise))
 
 
 def _of_kind(run: Run, words: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.alternatives import ways_beside
-from vllm_logdoctor.report.effects import ORIGINS, action_words, change_words, effect_range, gains_little
+from vllm_logdoctor.report.effects import action_words, change_words, effect_range, gains_little, origin_words
 from vllm_logdoctor.report.escape import code, prose
 from vllm_logdoctor.report.figures import capital
 from vllm_logdoctor.report.page import Page
@@ -71,7 +71,7 @@ def remedies(page: Page, root: Finding) -> list[str]:
 def action(page: Page, finding: Finding, said: str) -> str:
     words = capital(_short("; ".join(change_words(change) for change in finding.changes[:2])))
     gain = (
-        f" Gain: {effect_range(finding.effect)} ({ORIGINS[finding.effect.origin]})." if finding.effect else ""
+        f" Gain: {effect_range(finding.effect)} ({origin_words(finding.effect)})." if finding.effect else ""
     )
     title = prose(finding.title)
     why = page.cite(finding.evidence, 2) if title in said else f"({title}{page.cited(finding.evidence, 2)})"

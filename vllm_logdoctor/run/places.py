@@ -76,6 +76,15 @@ _LONGEST = 155
 """Values of a report's sentences are cut off above it."""
 
 
+def raised_at(deepest: Frame, where: str) -> str:
+    """Return where an exception was raised, in a place of vLLM's code or by a library that it called: Raised in loader.py, load."""
+    library = owner_of(deepest.file)
+    if library.startswith(VLLM):
+        return f"Raised in {where}"
+    by = "Python's standard library" if library == PYTHON else library or file_name(deepest.file)
+    return f"Raised by {by}, called from {where}"
+
+
 def raised_in(
     place: Frame, owner: str, phase: str, raised: Raised, caller: Frame | None, feature: str
 ) -> str:
@@ -100,14 +109,13 @@ def raised_in(
     if caller is not None and caller is not place:
         called = f"called from {file_and_function(caller.file, caller.function)}"
     of_library = bool(called) and not owner_of(place.file).startswith(VLLM)
-    by = "Python's standard library" if library == PYTHON else library
     whose = f" ({owner})" if owner else ""
     if of_library and owner:
         words, called = f"Raised by {owner} ({where})", f"{called} of vLLM"
     elif raised.name == "RecursionError" and deepest is not place:
         words, called = f"Endless calls through {where}", ""
     elif library in {PYTHON, *TENSOR_LIBRARIES} and library != owner_of(place.file):
-        words, called = f"Raised by {by}, called from {where}{whose}", ""
+        words, called = raised_at(deepest, f"{where}{whose}"), ""
     else:
         words = f"Raised in {where}{whose}"
     within = f"in the code of {feature}" if feature else ""

@@ -21,15 +21,8 @@ from vllm_logdoctor.rules.failure.values import values_of
 from vllm_logdoctor.rules.model import Confidence
 from vllm_logdoctor.run.blockphase import is_of_start
 from vllm_logdoctor.run.blocks import Frame, Raised
-from vllm_logdoctor.run.owners import (
-    PYTHON,
-    TENSOR_LIBRARIES,
-    VLLM,
-    acting_frames,
-    is_file_of_vllm,
-    owner_of,
-)
-from vllm_logdoctor.run.places import file_name
+from vllm_logdoctor.run.owners import TENSOR_LIBRARIES, VLLM, acting_frames, is_file_of_vllm, owner_of
+from vllm_logdoctor.run.places import raised_at
 from vllm_logdoctor.run.tracelines import breaks_off, indentation
 
 _SEARCHED = 20_000
@@ -140,7 +133,8 @@ def _try(
         return None
     raised_in = _deepest_own_place(observation)
     place = raised_in.rpartition("/")[2].replace(":", ", ")
-    raised = _raised_words(observation, place)
+    frames = observation.raised.frames if observation.raised else ()
+    raised = raised_at(frames[-1], place) if place and frames else ""
     named_groups = {"raised_in": raised_in, "place": place, "raised": raised, **match.groupdict()}
     values = values_of(rule.id, {k: v for k, v in named_groups.items() if v}, facts, context.run)
     if not _fits(rule.id, signature, observation, context, values):
@@ -311,16 +305,6 @@ def _deepest_own_place(observation: Observation) -> str:
     frames = acting_frames(observation.raised.frames) if observation.raised else ()
     own = next((frame for frame in reversed(frames) if is_file_of_vllm(frame.file)), None)
     return place_of(own) if own else ""
-
-
-def _raised_words(observation: Observation, place: str) -> str:
-    """Return where an exception was raised: in a place of vLLM's code, or by a library that it called."""
-    frames = observation.raised.frames if observation.raised and place else ()
-    library = owner_of(frames[-1].file) if frames else VLLM
-    if not place or library.startswith(VLLM):
-        return f"Raised in {place}" if place else ""
-    by = "Python's standard library" if library == PYTHON else library or file_name(frames[-1].file)
-    return f"Raised by {by}, called from {place}"
 
 
 def _near(signature: Signature, observation: Observation, above: Sequence[Record]) -> Record | None:

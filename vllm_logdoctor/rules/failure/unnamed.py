@@ -28,7 +28,7 @@ from vllm_logdoctor.rules.failure.support import is_of_wrong_type
 from vllm_logdoctor.rules.failure.values import values_of
 from vllm_logdoctor.rules.model import Confidence
 from vllm_logdoctor.rules.release_terms import options_of_fork
-from vllm_logdoctor.run.blockphase import BlockPhase
+from vllm_logdoctor.run.blockphase import BlockPhase, phase_of_block
 from vllm_logdoctor.run.blocks import Frame, Raised
 from vllm_logdoctor.run.model import Run
 from vllm_logdoctor.run.owners import (
@@ -151,7 +151,9 @@ def _words(
     """Return the values of the placeholders of the pages; empty ones are left out."""
     raised, at, owner = observation.raised, place.innermost, place.owner
     starts = context.run.kind not in ("build", "test") and context.ending.outcome == "crashed_at_startup"
-    phase = _PHASES.get(place.phase) if place.phase else None
+    # By the frames alone: a message above tells the last step that was announced, and others may lie between.
+    shown = phase_of_block(observation.block) if observation.block is not None else ""
+    phase = _PHASES.get(shown) if shown else None
     phase_words = "" if owner == PROGRAM else phase or ("during start-up" if starts else "")
     named = place.is_code and not place.of_library and owner != PROGRAM
     owner_words = "" if named else _owner_words(place, context.run, in_test)

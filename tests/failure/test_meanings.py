@@ -1,0 +1,88 @@
+"""What a failure means: words and places that tell one kind from another."""
+
+import pytest
+
+from tests.failure.judging import crashed, root
+from tests.failure.records import framed, traceback
+
+
+def test_names_and_shapes_of_weights_are_told_apart():
+    def load(ends):
+        lines = traceback(("load_weights", "param = params[name]"), ends=ends)
+        return root(
+            "\n".join(framed("EngineCore_DP0 pid=9", ["EngineCore failed to start.", *lines], "core.py:708"))
+        ).explanation
+
+    assert load("KeyError: 'model.layers.3.mlp.gate.weight'").startswith("A name among the weights")
+    assert load(
+        "AssertionError: Attempted to load weight (torch.Size([8, 3])) into parameter (torch.Size([8, 4]))"
+    ).startswith("The shape of a weight")
+
+
+def test_an_attention_library_without_code_for_the_card_is_not_blamed_on_torch():
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/worker/model_runner.py", line 279, in execute_model',
+        "    out = attend(q)",
+        '  File "/opt/lib/python3.11/site-packages/xformers/ops/fmha/__init__.py", line 310, in attend',
+        "    return op(q)",
+        "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+    ]
+    assert root("\n".join(lines)).explanation.startswith("xFormers holds")
+    plain = crashed("RuntimeError: CUDA error: no kernel image is available for execution on the device")
+    assert "torch or vLLM" in plain.explanation
+
+
+@pytest.mark.parametrize("parameter", ["g_idx", "weight_scale", "qweight", "weight_zero_point"])
+def test_a_parameter_of_a_quantization_is_told_from_the_name_of_a_weight(parameter):
+    def missing(name):
+        block = traceback(
+            ("load_weights", "param = params_dict[name]"), ends=f"KeyError: 'layers.0.mlp.down_proj.{name}'"
+        )
+        return root("\n".join(framed("EngineCore_DP0 pid=9", block)))
+
+    assert missing(parameter).title.startswith("Quantized checkpoint")
+    assert missing("weight").title == "Checkpoint weights do not match the model class"
+
+
+def test_the_reason_of_a_refused_configuration_is_quoted_without_what_pydantic_adds():
+    lines = [
+        "(APIServer pid=7) Traceback (most recent call last):",
+        '(APIServer pid=7)   File "/opt/vllm/engine/arg_utils.py", line 2436, in create_engine_config',
+        "(APIServer pid=7)     config = VllmConfig(",
+        "(APIServer pid=7) pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig",
+        "(APIServer pid=7)   Value error, This scheduler handles 1 through 4 sequences [type=value_error, input_value=ArgsKwargs((), {}), input_type=ArgsKwargs]",
+    ]
+    found = root("\n".join(lines))
+    assert found.id == "settings-refused"
+    assert "1 through 4" in found.explanation
+    assert "input_value" not in found.explanation
+
+
+def test_a_class_of_remote_code_that_can_not_be_pickled_is_one():
+    name = "transformers_modules.tiny.configuration_tiny.TinyConfig"
+    found = crashed(
+        f"_pickle.PicklingError: Can't pickle <class '{name}'>: it's not the same object as {name}"
+    )
+    assert found.id == "remote-code-module-not-importable-in-worker"
+    assert "tiny.configuration_tiny.TinyConfig" in found.explanation
+
+
+def test_a_check_of_types_in_the_attention_layer_is_no_refusal_of_a_backend():
+    block = traceback(
+        ("attention/layer", "assert isinstance(slot_mapping, dict), ("),
+        ends="AssertionError: Expected slot_mapping to be a dict, got <class 'list'>.",
+    )
+    assert root("\n".join(framed("Worker_TP0 pid=9", block))).id != "attention-backend-incompatible"
+
+
+def test_an_attribute_that_another_package_misses_in_vllm_is_a_difference_of_releases():
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/opt/lib/python3.11/site-packages/tuner/engine_utils.py", line 400, in weights_of',
+        "    inner = llm_engine.model_executor.driver_worker",
+        "AttributeError: 'LLMEngine' object has no attribute 'model_executor'",
+    ]
+    found = root("\n".join(lines))
+    assert "another vLLM release" in found.title
+    assert "`model_executor`" in found.explanation
