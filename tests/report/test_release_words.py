@@ -15,14 +15,21 @@ from vllm_logdoctor.run.model import Evidence, Run, Value
             Value("0.1.dev1+g0123abc", "reported"),
             "vLLM 0.1.dev1+g0123abc (a source build without a release number)",
         ),
-        (Value("0.3.3", "derived", (Evidence("x", 1, ""),), FROM_PATH), "vLLM 0.3.3 (from a path)"),
+        (
+            Value("0.3.3", "derived", (Evidence("x", 1, ""),), FROM_PATH),
+            "vLLM 0.3.3 (from a file name in the log)",
+        ),
         (
             Value("0.9.2", "derived", (), "near 0.9.1 to 0.9.2, from 1 of 1 call sites"),
-            "vLLM 0.9.1 or 0.9.2 (from one source line number in the log)",
+            "vLLM 0.9.1 or 0.9.2 (inferred from the prefix of one line)",
         ),
         (
             Value("0.9.2", "derived", (), "0.9.1 to 0.9.2, from 3 of 3 call sites"),
-            "vLLM 0.9.1 or 0.9.2 (from the source line numbers in the log)",
+            "vLLM 0.9.1 or 0.9.2 (inferred from the prefixes of the log's lines)",
+        ),
+        (
+            Value("0.9.2", "derived", (), "0.9.0, 0.9.0.1, 0.9.2, from 2 of 2 call sites"),
+            "vLLM 0.9.0, 0.9.0.1 or 0.9.2 (inferred from the prefixes of the log's lines)",
         ),
         (Value("0.3.3", "derived", (Evidence("x", 1, ""),), "from an installer's line"), "vLLM 0.3.3"),
     ],

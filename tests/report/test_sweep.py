@@ -29,8 +29,15 @@ def test_each_load_of_a_sweep_has_its_own_speed() -> None:
         (9, 9, 2400.0),
         (18, 18, 4800.0),
     ]
-    # The first line of a load counts requests that began within its interval.
-    assert [step.lines for step in steps] == [11, 3, 3]
+    # The first line of a load counts requests that began within its interval, the last one those that end in the next.
+    assert [step.lines for step in steps] == [10, 2, 2]
+
+
+def test_an_interval_in_which_one_load_ends_and_the_next_begins_is_not_steady() -> None:
+    refilled = (1, {"running": 9, "generation": 1300.0, "prompt": 60.0})
+    run = swept(RATES[0], RATES[1], refilled, *RATES[1:])
+    steps = steps_of_sweep(run, points_of(run))
+    assert [step.generation for step in steps] == [250.0, 2400.0, 4800.0]
 
 
 def test_what_users_send_and_what_has_one_load_is_no_sweep() -> None:

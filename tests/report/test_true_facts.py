@@ -49,7 +49,7 @@ def test_a_release_that_several_fit_is_a_range() -> None:
         "(VllmWorkerProcess pid=9476) INFO 08-30 03:22:42 multiproc_worker_utils.py:237] Worker exiting",
     ]
     text = report(lines)
-    assert "vLLM 0.5.0 to 0.6.1.post2 (from the source line numbers in the log)" in text
+    assert "vLLM 0.5.0 to 0.6.1.post2 (inferred from the prefixes of the log's lines)" in text
     assert "Exact vLLM release: run `pip show vllm`." in text
 
 

@@ -81,8 +81,8 @@ def test_a_sweep_has_no_rate_per_request_where_one_or_two_came_and_went() -> Non
     """A client that sends one request a second: at most lines one runs, and how many ran in the mean no line tells."""
     steps = [statistics(120 + 10 * n, (1, 20, 100)[n // 5], 0, 9.9) for n in range(15)]
     text = report([*START, "+ vllm bench serve --model org/model --request-rate 1", *steps])
-    assert "| 1 | 4 | 6,000 |  | 13,000 |" in text
-    assert "| 100 | 4 | 6,000 | 60 | 13,000 |" in text
+    assert "| 1 | 3 | 6,000 |  | 13,000 |" in text
+    assert "| 100 | 3 | 6,000 | 60 | 13,000 |" in text
     assert "| 6,000 tokens/s in lines with 1 request, 6,000 peak |" in text
 
 
@@ -155,6 +155,13 @@ def test_lines_of_less_than_a_minute_show_who_set_the_pace_where_they_agree() ->
     ended = report(
         [line.format(2) + gauges, line.format(7) + gauges, line.format(12) + gauges.replace("18", "0")]
     )
+    begun = report(
+        [
+            line.format(2).replace("950.0", "0.0") + gauges,
+            *(line.format(7 + 5 * n) + gauges for n in range(4)),
+        ]
+    )
+    assert "18 requests at once in all 5 statistics lines, 950 tokens/s in 4 of them: the client" in begun
     assert "No request waited in all 3 statistics lines with load" in ended
     assert "the client set the pace" not in ended
 

@@ -143,7 +143,18 @@ def test_a_start_that_failed_has_no_shares_of_a_whole() -> None:
     )
     assert "rest of the start-up" not in text
     assert "until the failure" in text
+    assert "after that" not in text
     assert "100 %" not in text
+
+
+def test_a_start_failed_at_the_line_of_its_error_not_at_the_last_line() -> None:
+    early = [line.replace("EngineCore failed to start.", "Engine broke.") for line in FAILED_LOAD]
+    late = "(EngineCore_DP0 pid=9) INFO 05-01 10:09:59 [core.py:900] Waiting for the threads of the loader."
+    whole, longer = (
+        next(line for line in report(lines).splitlines() if "until the failure" in line)
+        for lines in (early, [*early, late])
+    )
+    assert whole == longer
 
 
 def test_a_list_of_platforms_names_none() -> None:

@@ -11,6 +11,8 @@ import pytest
 import vllm_logdoctor
 from tests.rules.making import event, record
 from tests.tables import for_each
+from vllm_logdoctor.knowledge.call_sites import FittingReleases
+from vllm_logdoctor.knowledge.versions import known_versions
 from vllm_logdoctor.parse import Process
 from vllm_logdoctor.run.identity import (
     engine_generation,
@@ -19,7 +21,9 @@ from vllm_logdoctor.run.identity import (
     kind_of_run,
     model_of,
     platform_of,
+    release_ends,
     release_words,
+    releases_span,
 )
 from vllm_logdoctor.run.model import Evidence, Occurrences, Value
 from vllm_logdoctor.run.tracelines import (
@@ -173,6 +177,15 @@ def test_names_of_one_model_and_words_of_a_release() -> None:
         False,
     ]
     assert [release_words(one) for one in (inferred, installed)] == ["0.5.0 to 0.6.1", "0.6.1"]
+    holed = Value("0.9.2", "derived", (), "0.9.0, 0.9.0.1, 0.9.2, from 2 of 2 call sites")
+    assert release_ends(holed) == ("0.9.0", "0.9.2")
+
+
+def test_no_release_is_named_that_the_log_excludes() -> None:
+    known = known_versions()
+    whole, holed = known[2:5], (known[2], known[4])
+    spans = [releases_span(FittingReleases(one[0], one[-1], one, 2, 2)) for one in (whole, holed, known[2:3])]
+    assert spans == [f"{known[2]} to {known[4]}", f"{known[2]}, {known[4]}", str(known[2])]
 
 
 @for_each(

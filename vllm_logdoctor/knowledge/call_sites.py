@@ -36,11 +36,6 @@ class FittingReleases(Struct, frozen=True):
     supporting: int
     tried: int
 
-    @property
-    def is_single(self) -> bool:
-        """One release and no other."""
-        return self.first == self.last
-
 
 def versions_for_call_sites(
     sites: Iterable[tuple[str, int, str]], *, bracketed: bool | None = None

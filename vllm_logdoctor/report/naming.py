@@ -246,8 +246,8 @@ def version_words(run: Run) -> str:
     if run.version is None or run.version.value in (None, ""):
         return "vLLM, release not in the log"
     inferred = is_inferred(run.version) and run.kind != "build"
-    lines = "one source line number" if run.version.note.endswith(ONE_SITE) else "the source line numbers"
-    source = f" (from {lines} in the log)" if inferred else ""
+    prefix = "prefix of one line" if run.version.note.endswith(ONE_SITE) else "prefixes of the log's lines"
+    source = f" (inferred from the {prefix})" if inferred else ""
     return f"vLLM {inline(release_words(run.version), 80)}{source or _of_build(run)}"
 
 

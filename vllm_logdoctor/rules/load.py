@@ -267,10 +267,11 @@ def agreed_on(load: Load) -> str:
     words = f"{'One request at a time' if high == 1 else requests} {load.extent_of(busy)}"
     rates = [sample.generation for sample in full_of([span.sample for span in busy])]
     if 0 < max(rates) <= LIKE * min(rates):
+        some = "" if len(rates) == len(busy) else f" in {len(rates):,} of them"
         ends = dict.fromkeys(
             f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}" for rate in (min(rates), max(rates))
         )
-        words += f", {' to '.join(ends)} tokens/s"
+        words += f", {' to '.join(ends)} tokens/s{some}"
     return words.removesuffix(" with load").replace(" with load,", ",")
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from vllm_logdoctor.knowledge.versions import at_least, parse_version, release_number
+from vllm_logdoctor.knowledge.versions import at_least, known_versions, parse_version, release_number
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.model import Evidence, Kind, Value
 from vllm_logdoctor.run.owners import PROGRAM, owner_of
 from vllm_logdoctor.run.platform_detection import installed_in
+
+if TYPE_CHECKING:
+    from vllm_logdoctor.knowledge.call_sites import FittingReleases
 
 _PLUGINS = {
     "ascend": "npu",
@@ -37,8 +41,8 @@ _FILES = (
 _CONFIG_DUMPS = ("engine-config-dump", "v1-llm-engine-v-config")
 _NEAR = "near "
 ONE_SITE = "from 1 of 1 call sites"
-FROM_PATH = "from a path"
-"""How a release is known that only the name of a folder tells."""
+FROM_PATH = "from a file name in the log"
+"""How a release is known that only the name of a folder or file tells."""
 _LOCAL_BUILD = lazy_pattern(r"\+(?:.*\.)?(cpu|rocm|xpu|tpu|neuron|gaudi|empty)")
 
 
@@ -78,12 +82,21 @@ def _derived_version(builder: RunBuilder) -> Value | None:
     installed = _installed_version(builder) if one_site else None
     if installed is not None:
         return installed
-    span = f"{found.last}" if found.is_single else f"{found.first} to {found.last}"
+    span = releases_span(found)
     # A call site that none of them explains is of a build between releases, and one site alone can't tell.
     near = _NEAR if found.supporting < found.tried or one_site else ""
     note = f"{near}{span}, from {found.supporting} of {found.tried} call sites"
     # Of few releases that one line tells, the earliest one: what it has, the others mostly have too.
     return Value(str(found.first if one_site else found.last), "derived", (), note)
+
+
+def releases_span(found: FittingReleases) -> str:
+    """Return the releases as a range, or one by one where the range has others: a line may move and come back."""
+    known = known_versions()
+    whole = known[known.index(found.first) : known.index(found.last) + 1]
+    if len(found.releases) > 1 and whole == found.releases:
+        return f"{found.first} to {found.last}"
+    return ", ".join(map(str, found.releases))
 
 
 def is_inferred(version: Value) -> bool:
@@ -103,7 +116,8 @@ def release_ends(version: Value) -> tuple[str, ...]:
     releases, comma, _ = version.note.partition(", from ")
     if not comma or version.provenance != "derived":
         return (str(version.value),)
-    return () if releases.startswith(_NEAR) else tuple(releases.split(" to "))
+    ends = releases.replace(" to ", ", ").split(", ")
+    return () if releases.startswith(_NEAR) else (*ends[:1], *ends[1:][-1:])
 
 
 def release_words(version: Value) -> str:
@@ -116,13 +130,18 @@ def release_words(version: Value) -> str:
         '0.8.5 or 0.8.5.post1'
         >>> release_words(Value("0.9.1", "derived", note="near 0.9.1, from 2 of 3 call sites"))
         'about 0.9.1'
+        >>> release_words(Value("0.9.2", "derived", note="0.9.0, 0.9.0.1, 0.9.2, from 2 of 2 call sites"))
+        '0.9.0, 0.9.0.1 or 0.9.2'
     """
     releases, comma, counts = version.note.partition(", from ")
     if not comma or version.provenance != "derived":
         return str(version.value)
-    first, _, last = releases.removeprefix(_NEAR).partition(" to ")
+    releases = releases.removeprefix(_NEAR)
+    first, _, last = releases.partition(" to ")
     explained, _, tried = counts.removesuffix(" call sites").partition(" of ")
     about = "about " if explained != tried else ""
+    if ", " in releases:
+        return f"{about}{' or '.join(releases.rsplit(', ', 1))}"
     if not last or (about and _base(first) == _base(last)):
         return f"{about}{first}"
     numbers = release_number(first), release_number(last)

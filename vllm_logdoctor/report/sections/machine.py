@@ -39,11 +39,8 @@ _WHOLE_NAMES = {"Flash": "Flash Attention"}
 
 
 def machine(page: Page) -> list[str]:
-    """Return what ran on what as a table; nothing where the log says nothing of it: an inferred release is in the headline."""
+    """Return what ran on what as a table; nothing where the log says nothing of it."""
     rows = [*_model(page), *_hardware(page), *_software(page)]
-    version = page.run.version
-    if len(rows) == 1 and version is not None and is_inferred(version):
-        return []
     return table(["", "in the log", "evidence"], rows) if rows else []
 
 
@@ -87,10 +84,10 @@ def _hardware(page: Page) -> Iterator[Row]:
 
 def _software(page: Page) -> Iterator[Row]:
     version = page.run.version
-    if version is not None:
-        inferred = " (inferred)" if is_inferred(version) else ""
+    # An inferred release has no line, and the headline names it.
+    if version is not None and not is_inferred(version):
         engine = f", {page.run.engine} engine" if page.run.engine and page.run.kind != "build" else ""
-        yield ["vLLM", inline(release_words(version)) + inferred + engine, page.cite(version.evidence[:2])]
+        yield ["vLLM", inline(release_words(version)) + engine, page.cite(version.evidence[:2])]
     if own := options_of_fork(page.run):
         lines = [line for evidence in own.values() for line in evidence]
         yield ["modified: options that no release has", ", ".join(map(code, own)), page.cite(lines, 2)]

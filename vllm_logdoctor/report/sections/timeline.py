@@ -117,13 +117,23 @@ def _until_failure(page: Page, shown: Sequence[Phase], total: float) -> list[str
         return []
     several = len({phase.process for phase in known}) > 1
     rows = [_row(page, phase, None, several, depth) for phase, depth in nested(known)]
-    # What no phase explains has a place of its own where it is one gap: in the last one the start failed.
-    last = max((phase.end or 0.0 for phase in known), default=0.0)
-    behind = [phase for phase in shown if phase.name == "unexplained" and (phase.start or 0.0) >= last > 0]
-    rows += [["after that", *row[1:]] for row in (_row(page, phase, None, several, 0) for phase in behind)]
-    rows.append(["**until the failure**", *([""] if several else []), "", f"**{duration(total)}**", "", ""])
+    length = duration(_until(page, known, total))
+    rows.append(["**until the failure**", *([""] if several else []), "", f"**{length}**", "", ""])
     header = ["phase", *(["process"] if several else []), "from", "time", "evidence"]
     return [*table(header, [[*row[:-2], row[-1]] for row in rows]), ""]
+
+
+def _until(page: Page, known: Sequence[Phase], total: float) -> float:
+    """Return the seconds up to the line of the failure, where it has a time: what ends behind it goes on logging."""
+    run, proof = page.run, page.root.evidence[0] if page.root and page.root.evidence else None
+    least = max((phase.end or 0.0 for phase in known), default=0.0)
+    times = [
+        record.time
+        for record in run.records
+        if proof and (record.line, run.evidence(record).file) == (proof.line, proof.file)
+        and record.time is not None and record.time >= least
+    ]  # fmt: skip
+    return min(total, times[0] - run.started) if times and run.started is not None else total
 
 
 def _without_sums(phases: Sequence[Phase]) -> Iterator[Phase]:
