@@ -71,6 +71,46 @@ def test_lines_are_not_taken_for_paths() -> None:
     assert source.data == b"no file has this name\nnor this\n"
 
 
+def test_a_path_that_is_missing_among_others_is_reported_and_not_read_as_a_line(tmp_path: Path) -> None:
+    log = tmp_path / "vllm.log"
+    log.write_bytes(LINE)
+    with pytest.raises(LogdoctorError, match=r"no such file: vlm\.log"):
+        inputs_from([str(log), "vlm.log"])
+
+
+def test_lines_stay_lines_where_one_of_them_is_the_name_of_a_file(tmp_path: Path) -> None:
+    log = tmp_path / "vllm.log"
+    log.write_bytes(LINE)
+    (lines,) = inputs_from([str(log), "INFO was its level"])
+    assert lines.data == f"{log}\nINFO was its level\n".encode()
+
+
+def test_paths_and_names_may_be_mixed(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.log", tmp_path / "b.log"
+    first.write_bytes(LINE)
+    second.write_bytes(LINE)
+    assert names(inputs_from([first, str(second)])) == ["a.log", "b.log"]
+
+
+def test_bytes_beside_the_name_of_a_file_are_lines(tmp_path: Path) -> None:
+    log = tmp_path / "vllm.log"
+    log.write_bytes(LINE)
+    (lines,) = inputs_from([LINE, str(log)])  # type: ignore[arg-type]
+    assert lines.data == LINE + f"{log}\n".encode()
+
+
+def test_an_empty_path_is_a_mistake_in_the_command() -> None:
+    with pytest.raises(LogdoctorError, match="'' is no path") as raised:
+        inputs_from("")
+    assert raised.value.exit_code == 2
+
+
+def test_an_empty_directory_holds_no_log(tmp_path: Path) -> None:
+    with pytest.raises(LogdoctorError, match="no log of vLLM in directory") as raised:
+        inputs_from(tmp_path)
+    assert raised.value.exit_code == 4
+
+
 def test_output_and_error_of_one_job_are_one_run_set() -> None:
     one = sets_of([Input("job.o123"), Input("job.e123")])
     assert len(one) == 1
