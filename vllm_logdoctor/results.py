@@ -93,7 +93,7 @@ class RunSet:
 
     def runs(self) -> tuple[list[Run], list[str]]:
         """Return the runs as known so far, and a note for each that this program fails on."""
-        self.segmenter.flush_accesses()
+        self.segmenter.flush()
         tail: list[Record] = [record for reader in self.readers for record in reader.tail()]
         backwards = _is_backwards(self.segmenter.runs)
         runs: list[Run] = []

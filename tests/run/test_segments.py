@@ -330,3 +330,20 @@ def test_a_statistics_line_quoted_above_a_start_is_no_run_before_it() -> None:
         )
         == 1
     )
+
+
+def test_the_top_of_a_banner_is_of_the_server_whose_version_follows() -> None:
+    """It is an empty line and a picture; the server before ended an hour earlier."""
+    top = [
+        f"(APIServer pid=50) INFO 03-04 11:00:00 [utils.py:299] {text}".rstrip(" ") + " " * (not text)
+        for text in ("", "       █     █     █▄   ▄█")
+    ]
+    first, second = runs(start(), [statistics()], stop(), top, start(pid=50, clock="03-04 11:00"))
+    assert first.run.ended == first.run.started + 60
+    assert second.run.first_line == len([*start(), statistics(), *stop()]) + 1
+
+
+def test_lines_without_a_word_are_kept_at_the_end_of_a_log() -> None:
+    rule = "(APIServer pid=1) INFO 03-04 10:05:00 [utils.py:299] ----------"
+    (run,) = runs(start(), [statistics(), *[rule] * 40])
+    assert run.run.ended == run.run.started + 300

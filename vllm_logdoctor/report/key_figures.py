@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -41,6 +42,12 @@ _COMPARED = (
     "p99 latency (s)",
 )
 _FAILED = "Failed requests"
+_RATE, _AT_ONCE = "Request rate configured (RPS)", "Maximum request concurrency"
+_OF_EXCESS = (
+    "Successful requests", "Benchmark duration (s)", "Request throughput (req/s)", "Median TTFT (ms)", "Mean TPOT (ms)",
+    "Total generated tokens",
+)  # fmt: skip
+_FULL = 0.9
 
 
 def key_figures(run: Run) -> tuple[Figure, ...]:
@@ -77,6 +84,45 @@ def per_request(points: Sequence[Point]) -> float | None:
     return quantile(rates, 0.5) if len(rates) >= _STEADY_LINES else None
 
 
+def excess_load(run: Run) -> str:
+    """Return how the last result of a client shows that it offered more than the server took, as a sentence; "" where it does not.
+
+    Of a run as long as its last requests take, the rate says nothing: how long requests waited has to say it too.
+    """
+    last = run.benchmarks[-1]
+    figures = {_RATE: math.inf, _AT_ONCE: 0.0, _FAILED: 0.0} | {
+        name: float(value)
+        for name, asked in ((_RATE, "request_rate"), (_AT_ONCE, "max_concurrency"))
+        if isinstance(value := last.asked.get(asked), int | float)
+    }
+    figures |= last.figures
+    try:
+        done, seconds, took, wait, step, tokens = (figures[name] for name in _OF_EXCESS)
+    except KeyError:
+        return ""
+    offered, most, waited = figures[_RATE], figures[_AT_ONCE], duration(wait / 1000)
+    if not (done and seconds and took) or figures[_FAILED] or took > offered / 2:
+        return ""
+    words = f"The client was to send {number(offered)} req/s and the server took {number(took)} req/s"
+    if most:
+        latency = figures.get("Mean E2EL (ms)", figures["Mean TTFT (ms)"] + step * (tokens / done - 1))
+        always = done * latency / 1000 >= _FULL * most * seconds and math.isfinite(offered)
+        return f"{words}: the limit of {most:,.0f} at once was nearly always reached." if always else ""
+    if math.isinf(offered):
+        at_once = f"All {done:,.0f} requests were sent at once"
+        queued = wait / 1000 >= seconds / 4
+        return (
+            f"{at_once}: the median wait for a first token was {waited} of {duration(seconds)}."
+            if queued
+            else ""
+        )
+    return (
+        f"{words}: the median wait for a first token was {waited}."
+        if wait / 1000 >= done / offered / 2
+        else ""
+    )
+
+
 def benchmark_result(page: Page) -> str:
     """Return the figures of the last benchmark result, as a sentence."""
     last = page.run.benchmarks[-1]
@@ -84,7 +130,9 @@ def benchmark_result(page: Page) -> str:
     shown = [f"{name} {number(last.figures[name])}" for name in compared if name in last.figures]
     many = len(page.run.benchmarks)
     which = f"Last of {many} results" if many > 1 else "Result"
-    return f"{which}: {inline(', '.join(shown) or 'no rate printed')}{page.cited(last.evidence)}."
+    excess = excess_load(page.run)
+    step = f"{excess} Its server's log shows what limits it. " if excess else ""
+    return f"{step}{which}: {inline(', '.join(shown) or 'no rate printed')}{page.cited(last.evidence)}."
 
 
 def _of_load(run: Run) -> Iterator[Figure]:

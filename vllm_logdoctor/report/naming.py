@@ -153,8 +153,9 @@ _MOST_PARTS = 4
 
 
 def is_client(run: Run) -> bool:
-    """Return whether a log holds a benchmark's result and nothing of the engine that it measured."""
-    return bool(run.benchmarks) and not (run.startup_complete or run.samples or run.model or run.accesses)
+    """Return whether a log holds a benchmark's result and nothing of the engine that it measured but the server's command."""
+    named = run.model and not (run.launched_by and run.kind == "server" and not run.engine_config)
+    return bool(run.benchmarks) and not (run.startup_complete or run.samples or named or run.accesses)
 
 
 def model_name(name: str) -> str:

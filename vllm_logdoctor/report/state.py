@@ -8,6 +8,7 @@ from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.effects import MOST_OF_THE_RUN
 from vllm_logdoctor.report.escape import code, inline, prose
 from vllm_logdoctor.report.excerpt import excerpt
+from vllm_logdoctor.report.key_figures import excess_load
 from vllm_logdoctor.report.naming import (
     BROKEN,
     LIMITS,
@@ -76,7 +77,7 @@ def state_level(page: Page) -> Level:
         return "failed"
     if run.server != VLLM or is_cut_off(page):
         return "cut"
-    if run.kind == "build" or run.router:
+    if run.kind == "build" or run.router or is_client(run):
         return "healthy"
     if not shows_a_run(page.run) and page.diagnosis.bottleneck.name in _NO_LOAD:
         return "cut"
@@ -149,6 +150,8 @@ def _state_of_piece(page: Page) -> str:
         return f"TEST FAILED: {inline(failed.test) if failed is not None and failed.test else 'an assertion'}"
     if failed_request(page) is not None:
         return f"REQUEST ERROR: {_logged_error(page)}"
+    if run.followed and start_seen(run):
+        return "CUT OFF: the next start follows before this one completed"
     no_statistics = page.diagnosis.bottleneck.name == "none-clear"
     return f"EXCERPT: {'requests without statistics' if no_statistics else _NO_RUN}"
 
@@ -173,7 +176,7 @@ def _state_of_healthy(page: Page) -> str:
     if run.router:
         return "ROUTER: no error"
     if is_client(run):
-        return "BENCHMARK CLIENT: results"
+        return f"BENCHMARK CLIENT: {'more load than the server took' if excess_load(run) else 'results'}"
     if was_interrupted(run) and (stop := next((one for one in page.findings if one.id == STOPPED), None)):
         return _cause(stop).replace("Stopped", "STOPPED", 1)
     if run.benchmarks and not (run.samples or run.startup_complete):

@@ -74,7 +74,7 @@ def _unknowns(run: Run, topic: str, by_release: bool, open_question: bool) -> It
 
 def _release_unknowns(run: Run, topic: str) -> Iterator[str]:
     where = _in_job(run)
-    if run.version is None and (run.arguments or run.engine_config):
+    if run.version is None and (run.arguments or run.engine_config or run.benchmarks):
         yield f"vLLM release: run `pip show vllm`{where}."
     elif run.version is None:
         way = f", or run `pip show vllm`{where}" if topic else ""

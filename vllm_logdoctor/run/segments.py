@@ -47,6 +47,8 @@ _MOST_PREFIXES = 1024
 _MOST_CLAIMS = 16384
 """Processes and hosts that are remembered with the run that they belong to."""
 _MOST_OPENERS = 512
+_MOST_DRAWN = 12
+"""Lines without a word at the top of a banner."""
 _MOST_ALIVE = 16
 """Servers that may write to one log side by side."""
 
@@ -105,14 +107,18 @@ class Segmenter:
         self._by_pid = _RunOwners[tuple[str, int]]()
         self._by_host = _RunOwners[str]()
         self._claimed: Process | None = None
+        self._drawn: list[Record] = []
 
     @property
     def current(self) -> RunBuilder:
         """The run that started last."""
         return self.runs[-1]
 
-    def add(self, record: Record, event: Event | None, count: int = 1) -> RunBuilder:
-        """Give a record, which represents `count` lines like it, to its run and return that run."""
+    def add(self, record: Record, event: Event | None, count: int = 1) -> None:
+        """Give a record, which represents `count` lines like it, to its run."""
+        if _is_drawn(record) and len(self._drawn) < _MOST_DRAWN:
+            self._drawn.append(record)  # The top of a banner, whose version line begins the run.
+            return
         if self._accesses and event is not None and event.pattern.id in _COUNTED_BEFORE:
             self.flush_accesses()
         process = record.process
@@ -143,8 +149,14 @@ class Segmenter:
             self._second_began = record.file, record.line
         if process is not self._claimed:
             self._claim(process, run)
+        self._flush_drawn(run, process)
         run.add(record, event, count)
-        return run
+
+    def _flush_drawn(self, run: RunBuilder, process: Process | None) -> None:
+        """Give lines without a word to the run of the next line of their process."""
+        for record in self._drawn:
+            (run if record.process is process else self._owner(record.process)).add(record, None)
+        self._drawn.clear()
 
     def _of_other_engine(self, run: RunBuilder, event: Event) -> RunBuilder:
         """Return the run of another engine's line: the open one where nothing of vLLM's began, else a new one."""
@@ -183,6 +195,11 @@ class Segmenter:
         for prefix, part in prefixes.items():
             known = prefix if prefix in self._accesses or len(self._accesses) < _MOST_PREFIXES else b""
             self._accesses.setdefault(known, Counter()).update(part)
+
+    def flush(self) -> None:
+        """Give all that waits to its run."""
+        self._flush_drawn(self.current, None)
+        self.flush_accesses()
 
     def flush_accesses(self) -> None:
         """Give the access lines that wait to the runs that wrote them."""
@@ -389,6 +406,11 @@ def _is_started_beside(run: RunBuilder, first: Process, record: Record) -> bool:
     time = (record.time or 0.0) + run.year_shift
     same_model = before.message.partition(", ")[0] == record.message.partition(", ")[0]
     return same_model and first.pid != record.process.pid and 0 <= time - (before.time or 0.0) <= _AT_ONCE
+
+
+def _is_drawn(record: Record) -> bool:
+    """Return whether a logger wrote a line without a word: the empty line and the picture at the top of a banner."""
+    return record.call_site is not None and not any(map(str.isalnum, record.message))
 
 
 def _is_front(process: Process) -> bool:

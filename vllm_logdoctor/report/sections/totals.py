@@ -100,15 +100,23 @@ def benchmarks(page: Page) -> list[str]:
 def _results(page: Page, kind: str, results: Sequence[Benchmark]) -> list[str]:
     shown = results[-_RESULTS:]
     names = dict.fromkeys(name for one in shown for name in one.figures)
+    # P50 is the median once more.
+    names = {name: None for name in names if name.replace("P50 ", "Median ", 1) not in names.keys() - {name}}
     header = ["", *(page.cite(one.evidence) or "result" for one in shown)]
+    asked = {name: [one.asked.get(name) for one in shown] for one in shown for name in one.asked}
+    alike = [f"{name}={values[0]}" for name, values in asked.items() if len(set(values)) == 1]
     rows = [
+        [code(name), *("" if one is None else inline(str(one), 80) for one in values)]
+        for name, values in asked.items()
+        if len(set(values)) > 1
+    ]
+    rows += [
         [inline(name, 80), *(number(one.figures[name]) if name in one.figures else "" for one in shown)]
         for name in names
     ]
     last = f", the last {len(shown)}" if len(results) > len(shown) else ""
     title = f"{plural(len(results), 'result')} of {_KINDS[kind]} in this log{last}:"
-    asked = {f"{name}={value}": None for one in shown for name, value in one.asked.items()}
-    sent = [f"The client was started with {', '.join(code(one, 120) for one in asked)}.", ""] if asked else []
+    sent = [f"The client was started with {', '.join(code(one, 120) for one in alike)}.", ""] if alike else []
     return [*sent, title, "", *table(header, rows), ""]
 
 
