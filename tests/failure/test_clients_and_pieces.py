@@ -226,7 +226,8 @@ def test_a_prompt_without_a_placeholder_is_not_to_lose_its_placeholders() -> Non
         "RuntimeError: Expected there to be 1 prompt updates corresponding to 1 audio items, but instead found 0 prompt updates! Either",
     ]
     text = run_of(lines).to_markdown()
-    assert "Prompt has no placeholder" in text
+    assert "No placeholder found for the multimodal input" in text
+    assert "either the prompt has none, or" in text
     assert "placeholder tokens out of the prompt" not in text
 
 
@@ -254,7 +255,7 @@ def test_a_request_without_a_placeholder_is_explained_while_the_server_goes_on()
         f"{head}RuntimeError: Expected there to be 1 prompt updates corresponding to 1 audio items, but instead found 0 prompt updates! Either",
     ]
     text = run_of(lines).to_markdown()
-    assert text.startswith("# REQUEST ERROR: prompt has no placeholder")
+    assert text.startswith("# REQUEST ERROR: no placeholder found for the")
     assert "leave out `--chat-template`" in text
 
 

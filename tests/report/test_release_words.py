@@ -2,6 +2,7 @@
 
 import pytest
 
+import vllm_logdoctor
 from vllm_logdoctor.report.naming import version_words
 from vllm_logdoctor.run.identity import FROM_PATH
 from vllm_logdoctor.run.model import Evidence, Run, Value
@@ -36,3 +37,13 @@ from vllm_logdoctor.run.model import Evidence, Run, Value
 )
 def test_a_version_says_what_it_is(version, words):
     assert version_words(Run(version=version)) == words
+
+
+def test_a_default_alone_is_no_further_setting_in_effect():
+    """Without a setting that the engine printed, "also" has nothing to refer to."""
+    lines = [
+        "(APIServer pid=1) INFO 05-01 10:00:01 [utils.py:325] vLLM API server version 0.16.0",
+        "(APIServer pid=1) INFO 05-01 10:00:01 [utils.py:261] non-default args: {'model': 'org/m', 'max_model_len': 4096}",
+    ]
+    text = vllm_logdoctor.analyze(lines).to_markdown()
+    assert "\nNot printed, the default of this release: " in text

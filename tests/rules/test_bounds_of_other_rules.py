@@ -205,7 +205,7 @@ def test_other_formats_than_the_slow_one_are_proposed(method: str, weights: floa
 @pytest.mark.parametrize(
     ("model", "version", "words"),
     [
-        ("Qwen/Qwen3.5-27B", "0.17.0", "the checkpoint's own MTP layers as the draft model (--speculative-config, method mtp): "),
+        ("Qwen/Qwen3.5-27B", "0.17.0", "the checkpoint's own MTP layers, if it has them, as the draft model (--speculative-config, method mtp): "),
         ("Qwen/Qwen3.5-27B", "0.16.0", "(--speculative-config, method mtp, known to work since vLLM 0.17.0): "),
         ("deepseek-ai/DeepSeek-R1", "0.10.0", "(--speculative-config, method deepseek_mtp): "),
         ("google/gemma-4-27b", "0.21.0", "the MTP drafter published beside the model as the draft model"),

@@ -83,8 +83,7 @@ def test_whoever_made_an_option_of_a_builds_own_is_the_one_to_ask(given: str, as
     run.config["another_own"] = Value(1, "default")
     text = in_words_of_build("Use a newer release.", run)
     assert text == (
-        "Ask who maintains this build: no release of vLLM has its option `--own-cache`."
-        " If the run works without it, its code is at fault."
+        "Report it to whoever maintains this build: no release of vLLM has its option `--own-cache`."
         if asked
         else "Build from newer sources."
     )

@@ -6,7 +6,7 @@ import pytest
 
 from tests.rules.making import a_run, advice, load
 from vllm_logdoctor.rules.already_right import already_right
-from vllm_logdoctor.run.model import Run
+from vllm_logdoctor.run.model import Phase, Run
 
 H100 = "0, NVIDIA H100 80GB HBM3, 81559 MiB, 535.86.10"
 BUSY = {"running": 8, "generation": 400.0, "prompt": 40.0, "kv": 3.0}
@@ -191,6 +191,8 @@ def test_a_capture_of_minutes_is_as_severe_as_its_part_of_the_run_and_nothing_th
     assert not advice(usual)[name].changes
     assert "CUDA graphs" not in {one.name for one in already_right(most)}
     assert "CUDA graphs" in {one.name for one in already_right(usual)}
+    usual.phases = [Phase("startup", "", 1000.0, 1060.0, 60.0)]  # Most of the start is nothing to praise.
+    assert "CUDA graphs" not in {one.name for one in already_right(usual)}
 
 
 def test_a_warm_compile_cache_saves_no_more_than_the_compilation_took() -> None:

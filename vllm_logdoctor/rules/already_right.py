@@ -67,7 +67,8 @@ def graphs(run: Run, load: Load) -> AlreadyRight | None:
     if run.seen("graphs-captured") is None:
         return None
     seconds, gib = run.measure("graph_capture_seconds"), run.measure("graph_capture_gib")
-    if seconds is not None and seconds >= LONG_CAPTURE:
+    start = next((phase.seconds for phase in run.phases if phase.name == "startup" and phase.seconds), 0.0)
+    if seconds is not None and seconds >= min(LONG_CAPTURE, start / 2 or LONG_CAPTURE):
         return None
     state = (
         "captured"
@@ -89,7 +90,7 @@ def torch_compile_on(run: Run, load: Load) -> AlreadyRight | None:
     if seconds is None:
         return None
     brings = "fused kernels in every step; the next start loads them"
-    lines = _lines(run, "engine-initialised", "compile-total")
+    lines = _lines(run, "compile-total", "engine-initialised")
     return AlreadyRight("torch.compile", "on", brings, lines)
 
 

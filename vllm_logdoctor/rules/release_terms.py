@@ -87,21 +87,19 @@ def in_words_of_build(text: str, run: Run) -> str:
         'Build from newer sources: it may not have this limit.'
         >>> run.config["own_cache"] = Value(True, "explicit")
         >>> in_words_of_build("Use a newer release: it may not have this limit.", run)
-        'Ask who maintains this build: no release of vLLM has its option `--own-cache`. If the run works without it, its code is at fault.'
+        'Report it to whoever maintains this build: no release of vLLM has its option `--own-cache`.'
         >>> in_words_of_build("Use a newer release: it may not have this limit.", Run(platform="hpu"))
-        'Use vllm-gaudi, or another release up to 0.9.2: later ones of vLLM itself have no hpu backend.'
+        'Use vllm-gaudi, or a newer release up to 0.9.2: later releases of vLLM itself have no hpu backend.'
     """
     if text.startswith("Use a newer release") and has_left_vllm(run):
         last, package = _LEFT_VLLM[str(run.platform)]
-        return f"Use {package}, or another release up to {last}: later ones of vLLM itself have no {run.platform} backend."
+        newer = "" if run.release == last else f", or a newer release up to {last}"
+        return f"Use {package}{newer}: later releases of vLLM itself have no {run.platform} backend."
     if not _is_own_build(run):
         return text
     own = next(iter(options_of_fork(run)), "")
     if own and text.startswith("Use a newer release"):
-        return (
-            f"Ask who maintains this build: no release of vLLM has its option `{own}`."
-            " If the run works without it, its code is at fault."
-        )
+        return f"Report it to whoever maintains this build: no release of vLLM has its option `{own}`."
     return _NEWER_RELEASE.sub(_newer_sources, text)
 
 

@@ -81,7 +81,7 @@ def configuration_summary(page: Page) -> list[str]:
     )
     said = [words for provenance, name in groups if (words := _others(page, provenance, name))]
     if said:
-        words = f"{'also ' if rows else ''}{'; '.join(said)}"
+        words = f"{'also ' if rows and said[0].startswith(groups[0][1]) else ''}{'; '.join(said)}"
         lines += ["", f"{capital(words)}."]
     if idle:
         proof = page.cited((e for name in idle for e in _proof(page.run, config[name])), 2)

@@ -26,7 +26,9 @@ _CRASHED = (
     "Build again: where the compiler crashes at the same file, use another release of it (nvcc and ptxas are of the CUDA toolkit).",
     "Where it crashes at another file each time, build with fewer jobs at once (`MAX_JOBS`): memory may be short.",
 )
-INSTALL_BUILT = "Install a wheel or an image of vLLM for this platform instead of building it."
+INSTALL_BUILT = (
+    "Install a release of vLLM that has a wheel or an image for this platform instead of building one."
+)
 _LACKING = "CMake did not find all of {package} (missing: {missing}), and stopped: {exception}"
 _HEADERS = (
     "Install the headers of the Python that builds (`apt install python{python}-dev`, `dnf install python{python}-devel`), and build again.",

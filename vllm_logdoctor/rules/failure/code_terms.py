@@ -68,8 +68,10 @@ _WITHOUT_GRAPHS = "Start with `--enforce-eager`: the error was raised while CUDA
 _DEMO_SERVER = lazy_pattern(r"/vllm/entrypoints/api_server\.py$")
 _OTHER_SERVER = "Start the OpenAI-compatible server instead (`vllm serve`): vllm.entrypoints.api_server is a demonstration."
 _V1 = lazy_pattern(r"/vllm/v1/")
-_UNSET_V1 = "Start without `VLLM_USE_V1`: this release runs the V0 engine then, whose code is another one."
-_WITHOUT_V1 = "Try the V0 engine, whose code is another one: `VLLM_USE_V1=0`."
+_UNSET_V1 = (
+    "Start without `VLLM_USE_V1`: this release runs the V0 engine then, and V1's code raised the error."
+)
+_WITHOUT_V1 = "Try the V0 engine (`VLLM_USE_V1=0`): V1's code raised the error."
 _LAST_WITH_BOTH_ENGINES = "0.10.0"
 _FIRST_WITH_V1_ON = "0.8.0"
 # /src/vllm/vllm/v1/engine/core.py      ~/vllm-main/vllm/worker/worker.py
@@ -119,10 +121,12 @@ def steps_around(
     if own and _DEMO_SERVER.search(own[-1]):
         return (_OTHER_SERVER,)
     release = release_of(run) if run.version is not None else None
+    # The engines share the rest of the code: models, multimodal processing, kernels.
+    if not own or not _V1.search(own[-1]):
+        return ()
     if run.engine == "V1" and at_least(release, _FIRST_WITH_V1_ON) is False:
         return (_UNSET_V1,)
-    both = at_least(release, _LAST_WITH_BOTH_ENGINES) is False
-    return (_WITHOUT_V1,) if both and own and _V1.search(own[-1]) else ()
+    return (_WITHOUT_V1,) if at_least(release, _LAST_WITH_BOTH_ENGINES) is False else ()
 
 
 def step_of_build(frames: Sequence[Frame], raised: Raised, run: Run) -> str:

@@ -10,8 +10,12 @@ from vllm_logdoctor.run.blocks import Raised
 from vllm_logdoctor.run.owners import BUILD, PROGRAM, PYTHON, VLLM, is_vllm_or_tensors
 
 CALL = ("Correct the call in the program that starts vLLM: it hands over a value of the wrong type.",)
+_OUTPUT_MISSING = (
+    "Keep the whole output of the build, above its last message too: its first error is the cause, and is not in this log."
+    " `pip install -v`, `poetry add -vvv` and `docker build --progress=plain` print all of it."
+)
 WHOLE_OUTPUT = (
-    "Run the step that failed again with its whole output: `pip install -v ...`, `docker build --progress=plain ...`.",
+    _OUTPUT_MISSING,
     INSTALL_BUILT,
 )
 _CLIENTS = frozenset({"openai", "httpx", "requests", "aiohttp", "urllib3"})
@@ -37,7 +41,9 @@ _OF_COMPILER = lazy_pattern(
 )
 _OF_SCRIPT = "Install the package as a wheel (`pip install --only-binary :all: {package}`): a release that has one for this Python and PyTorch."
 _COMPARE = "Compare the installed release of {owner} (`pip show {owner}`) with the one that this vLLM release requires."
-_REFUSED = "Try another release of vLLM, a newer one first: its code handed over what {owner} refused."
+_REFUSED = (
+    "Try another release of vLLM, a newer one first: the installed one called {owner} in a way that failed."
+)
 # A name or an argument that a library does not have: the two are not of the same time.
 _OTHER_INTERFACE = lazy_pattern(
     r"unexpected keyword argument|takes (?:no|\d+|from) .{0,40}argument|missing \d+ required|module '[\w.]+' has no attribute"
@@ -49,7 +55,6 @@ _FRAMEWORK = lazy_pattern(
 )
 # ERROR: Failed building wheel for xformers
 _BUILT = lazy_pattern(r"Failed building (?:wheel|editable) for (?P<package>[\w.-]{2,80})")
-_OUTPUT_MISSING = "Keep the whole output of the build (`pip install -v ... > build.log 2>&1`): its first error is the cause, and is not in this log."
 
 
 def stated_remedy(observation: Observation) -> str:

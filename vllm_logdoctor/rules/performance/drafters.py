@@ -70,7 +70,11 @@ def drafter_words(run: Run) -> tuple[str, ...]:
         return (
             "a drafter that is published for this model; measured 0.52 to 1.37 x with one request, so compare",
         )
-    what = "the MTP drafter published beside the model" if family.apart else "the checkpoint's own MTP layers"
+    what = (
+        "the MTP drafter published beside the model"
+        if family.apart
+        else "the checkpoint's own MTP layers, if it has them,"
+    )
     method = "mtp" if at_least(version, "0.11.0") is not False else family.method
     low, high = 1 / MTP_OFF_MIDDLE.high, 1 / MTP_OFF_MIDDLE.low
     # Members of a family that need a checkpoint of their own have come in different releases.

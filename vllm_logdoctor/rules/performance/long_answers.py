@@ -67,10 +67,12 @@ def long_answers_hold_the_server(case: RuleContext) -> Advice | None:
     last = longest.spans[-1].sample
     behind = sum(span.seconds for span in longest.spans[1:])
     generated = f"{rounded(longest.generated)} tokens in {duration(behind)}"
+    # Without the size of the cache only a rounded share that grows would tell the tokens.
+    each = " each" if last.running != 1 else ""
+    held = f", about {float(f'{longest.tokens:.2g}'):,.0f} tokens{each}" if memory_of(case.run) else ""
     text = (
         f"{plural(last.running or 0, 'request')} generated {generated} without a pause and held"
-        f" {last.kv_usage or 0.0:g} % of the KV cache, about {float(f'{longest.tokens:.2g}'):,.0f} tokens"
-        f"{' each' if last.running != 1 else ''}: probably answers without a length limit."
+        f" {last.kv_usage or 0.0:g} % of the KV cache{held}: probably answers without a length limit."
         + _to_the_end(case, ended if len(found) > 1 else _reaches_the_end(case, longest), len(found))
         + " Where such answers are wanted (reasoning, long documents) nothing is wrong."
     )

@@ -230,8 +230,8 @@ def slow_startup_graphs_and_dynamo(case: RuleContext) -> Advice | None:
     ):
         return None
     text = (
-        f"Of {whole_start:,.0f} s of engine start {capture:,.0f} s were CUDA graph capture and"
-        f" {tracing:,.0f} s Dynamo tracing. The capture recurs at every start."
+        f"Of {whole_start:,.0f} s of profiling, KV cache setup and warm-up, {capture:,.0f} s were CUDA graph capture and"
+        f" {tracing:,.0f} s Dynamo tracing. Both recur at every start, the tracing unless its result comes from a cache."
     )
     severity = _severity_of_capture(case, capture)
     return Advice(
