@@ -95,6 +95,8 @@ NAMES = [
     ("shm-too-small", "RuntimeError: unable to allocate shared memory(shm) for file </torch_9_1_0>: Success (0)", [INIT]),
     ("multi-node-wrong-network-interface", "socket.gaierror: [Errno -2] Name or service not known", [INIT, Place("torch/distributed/rendezvous.py", "_create_c10d_store")]),
     ("transformers-version-mismatch", "AttributeError: 'LlamaConfig' object has no attribute 'rope_theta'", [LOAD]),
+    ("model-arch-not-supported-by-version", "AttributeError: 'OrcaConfig' object has no attribute 'vision_config'", [LOAD]),
+    ("multimodal-token-count-bug", "AssertionError: Failed to apply prompt replacement for mm_items['video'][1]", [PROFILE]),
     ("transformers-version-mismatch", "TypeError: XImageProcessor.__init__() got an unexpected keyword argument 'size'", [Place("vllm/transformers_utils/processor.py", "get_processor")]),
     ("model-files-corrupt-or-incomplete", 'FileNotFoundError: No such file or directory: "/models/x/model-00003-of-00008.safetensors"', [LOAD]),
     ("gpu-visibility-env-conflict", "RuntimeError: The number of CUDA devices has changed since the first call to torch.cuda.device_count().", [INIT]),

@@ -110,3 +110,23 @@ def test_a_torch_without_code_for_a_device_is_named(device, step):
         "PyTorch is built without support for this device",
     )
     assert found.alternatives[0].startswith(step)
+
+
+def _watchdog(error: str) -> str:
+    return (
+        "Capturing CUDA graphs (mixed prefill-decode, PIECEWISE):   0%|          | 0/9 [00:00<?, ?it/s]\n"
+        "[rank3]:[E501 10:00:00.123456789 ProcessGroupNCCL.cpp:2119] [PG ID 2 PG GUID 3 Rank 3] Process group watchdog thread "
+        f"terminated with exception: CUDA error: {error}\n"
+    )
+
+
+def test_the_error_that_a_watchdog_states_is_the_cause_and_no_echo() -> None:
+    captured = root(_watchdog("operation not permitted on an event last recorded in a capturing stream"))
+    assert captured.id == "cudagraph-capture-error"
+    assert "--enforce-eager" in captured.alternatives[0]
+    unknown = root(_watchdog("frobnication overflow"))
+    assert (unknown.id, unknown.evidence[0].line) == ("unclassified-failure", 2)
+
+
+def test_a_kernel_file_that_hip_refuses_has_no_code_for_the_card() -> None:
+    assert root("torch.AcceleratorError: HIP error: invalid kernel file\n" * 2).id == "gpu-arch-not-in-build"

@@ -198,6 +198,8 @@ def test_an_account_that_the_hub_refuses_is_not_asked_for_a_token() -> None:
         "Your request to access model lab/big-model is awaiting a review from the repo authors.\n"
     )
     assert "account has no access" in refused.explanation
+    assert "is awaiting a review" in refused.explanation
+    assert "reject" not in refused.explanation
     assert not any("HF_TOKEN" in one for one in (*map(str, refused.changes), *refused.alternatives))
 
 
@@ -492,3 +494,60 @@ def test_a_constructor_of_torch_that_refuses_what_vllm_passes_is_of_another_rele
     found = root("\n".join(lines))
     assert found.id == "torch-abi-mismatch"
     assert "newer release" not in " ".join(found.alternatives)
+
+
+_LOCKED = "AssertionError: Pool must be locked but allocation requires 0.5 MB"
+_GROW = ("vllm\\v1\\worker\\workspace.py", 9, "_grow", "raise AssertionError(")
+
+
+@pytest.mark.parametrize(
+    ("above", "refused"), [("", False), ("INFO 05-01 10:00:00 [core.py:9] Starting to load model m...", True)]
+)
+def test_a_check_without_a_sign_of_a_start_has_stopped_none(above: str, refused: bool) -> None:
+    file = "C:\\py\\Lib\\site-packages\\" + _GROW[0]
+    found = root(_raised((file, *_GROW[1:]), error=_LOCKED, above=above))
+    assert (found.id == "settings-refused") is refused
+    assert "workspace.py, _grow" in found.explanation
+    assert "C:" not in found.explanation
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ("NotImplementedError", "implementation of your own in verl"),
+        ("KeyError: 'x'", "See in reward.py what verl checks"),
+    ],
+)
+def test_code_of_a_framework_that_failed_is_not_said_to_be_too_old(error: str, words: str) -> None:
+    above = "INFO 05-01 10:00:00 [core.py:9] Starting to load model m..."
+    found = root(
+        _raised(("/src/verl/verl/utils/reward.py", 37, "compute", "raise x"), error=error, above=above)
+    )
+    assert words in found.alternatives[0]
+    assert not found.alternatives[0].startswith("Use a release")
+
+
+def test_an_error_that_a_worker_is_quoted_with_asks_for_the_worker_s_own_traceback() -> None:
+    frame = (
+        "/opt/site-packages/vllm/v1/executor/multiproc_executor.py",
+        358,
+        "get_response",
+        "raise RuntimeError(",
+    )
+    text = "RuntimeError: Worker failed with error ''OrcaNorm' object has no attribute 'act'', please check the stack trace"
+    assert "worker's own traceback" in root(_raised(frame, error=text)).alternatives[0]
+
+
+@pytest.mark.parametrize(("free", "more"), [("18.50 GiB", True), ("500.00 MiB", False)])
+def test_memory_that_was_free_is_not_said_to_have_run_out(free: str, more: bool) -> None:
+    frame = ("/opt/site-packages/vllm/v1/engine/core.py", 9, "somewhere", "x = y()")
+    text = f"torch.OutOfMemoryError: HIP out of memory. Tried to allocate 12.00 GiB. GPU 0 has a total capacity of 127.00 GiB of which {free} is free."
+    assert ("which is more" in root(_raised(frame, error=text)).explanation) is more
+
+
+@pytest.mark.parametrize(("tree", "named"), [("/workspace/vllm", False), ("/home/me/vllm", True)])
+def test_the_tree_of_vllm_in_an_image_is_not_taken_for_the_user_s(tree: str, named: bool) -> None:
+    found = root(
+        _raised((f"{tree}/vllm/v1/core/scheduler.py", 7, "schedule", "x = y[0]"), error="IndexError: x")
+    )
+    assert (tree in " ".join(found.alternatives)) is named

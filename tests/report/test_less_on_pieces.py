@@ -82,7 +82,7 @@ def test_the_bar_of_a_batch_makes_an_engine_without_a_server() -> None:
         f"{worker}*** SIGABRT received at time=1712868846 on cpu 107 ***\n"
         f"{worker}Fatal Python error: Aborted"
     )
-    assert text.startswith("# FAILED while processing prompts: Device-side assert")
+    assert text.startswith("# FAILED after start-up: Device-side assert")
     assert "ROCm" not in text  # The abort of the queue follows from the assertion.
 
 

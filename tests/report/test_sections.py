@@ -331,6 +331,10 @@ class TestSeveralRuns:
         assert "| `max_model_len` | `32768` | `1024` |" in second
         assert "gpu_memory_utilization" not in second
 
+    def test_settings_that_several_runs_share_are_those_of_the_first(self):
+        last = markdown.render(make_analysis(runs=3)).split("## Run 3", 1)[1]
+        assert "As in run 2" not in last
+
 
 class TestMeasure:
     def test_the_command_fits_the_release_and_the_load(self):

@@ -319,7 +319,7 @@ def test_an_engine_without_a_server_crashes_while_it_processes_prompts() -> None
         "IndexError: list index out of range",
     ]  # fmt: skip
     text = vllm_logdoctor.analyze([LOADING[0], *lines]).to_markdown()
-    assert text.startswith("# FAILED while processing prompts")
+    assert text.startswith("# FAILED after start-up")
     assert "serving" not in text
 
 

@@ -35,6 +35,7 @@ def reason(*parts: tuple[int, dict[str, Any]], **more: Any) -> str:
         ([(12, FULL), (12, CALM)], {}, "The KV cache limited concurrency in 12 of 24 statistics lines with load: up to 30 requests waited while at most 40 ran. Otherwise limited by the client (12 lines)"),
         ([(3, CALM), (1, {**CALM, "running": 0, "generation": 4.0})], {}, "No request waited in all 4 statistics lines with load"),
         ([(2, CALM)], {}, "No request waited in both statistics lines with load"),
+        ([(2, CALM), (1, {**CALM, "generation": 0.0})], {}, "No request waited. Otherwise limited by the host (1 line)"),
         ([(12, {**CALM, "running": 64, "generation": 2000.0})], {}, "The queue was empty in all 12 statistics lines with load, with up to 64 of 64 max_num_seqs slots taken"),
         ([(12, FULL)], {}, "The KV cache limited concurrency in all 12 statistics lines with load: up to 30 requests waited while at most 40 ran"),
         ([(12, {**FULL, "waiting": 1})], {}, "The KV cache limited concurrency in all 12 statistics lines with load: up to 1 request waited while at most 40 ran"),

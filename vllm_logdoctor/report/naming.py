@@ -43,8 +43,8 @@ STATES: dict[Outcome, str] = {
 """Where the log does not show that the run broke, its error is no more than an error."""
 
 _SERVING = "while serving"
-_BY_KIND = {"offline": "while processing prompts", "unknown": "after start-up"}
-"""What an engine without a server does, and one of which a piece of a log does not show what it did."""
+_BY_KIND = {"offline": "after start-up", "unknown": "after start-up"}
+"""Of an engine without a server, and one of which a piece of a log does not show what it did."""
 _STATES_BY_KIND = {
     "build": "BUILD FAILED",
     "test": "TESTS FAILED",

@@ -288,8 +288,6 @@ _MEANING: dict[BottleneckName, str] = {
     "interconnect-limited": "Ranks on different nodes waited for the network in every step {span}",
     "none-clear": "Requests ran {span} without progress: neither tokens nor KV cache use changed",
 }
-_UNCLEAR_SHARE = 0.1
-"""Share of the load below which a time without a clear limit is not worth a word."""
 _BY: dict[BottleneckName, str] = {
     "client-limited": "by the client",
     "kv-cache-limited": "by the KV cache",
@@ -321,10 +319,9 @@ def _reason(
         f"{_BY[other]} ({_lines(load.lines_of(spans[other]))})"
         for other in sorted(seconds, key=lambda limit: -load.lines_of(spans[limit]))
         if other in _BY
-        and other != name
+        and other not in (name, "none-clear")
         and load.lines_of(spans[other])
-        and seconds[other]
-        >= max(LEAST_SECONDS, _UNCLEAR_SHARE * load.busy_seconds if other == "none-clear" else 0.0)
+        and seconds[other] >= LEAST_SECONDS
     ]
     if others:
         words += f". Otherwise limited {_listed(others)}"
@@ -368,7 +365,10 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
     most = max((span.sample.running or 0 for span in held), default=0)
     if name == "client-limited" and load.is_short:
         agreed = agreed_on(load) if len(held) == len(load.busy) else ""
-        return f"{agreed}: the client set the pace" if agreed else "No request waited {span}"
+        if agreed:
+            return f"{agreed}: the client set the pace"
+        none_queued = not any(span.sample.waiting for span in load.spans)
+        return f"No request waited{'' if none_queued and len(held) < len(load.busy) else ' {span}'}"
     slots = slots_in_a_line(run)
     if name == "client-limited" and slots and most >= SLOTS_TAKEN * slots:
         return f"The queue was empty {{span}}, with up to {most:,} of {slots:,} max_num_seqs slots taken"

@@ -9,7 +9,7 @@ from vllm_logdoctor.run.blocks import Frame, Raised
 from vllm_logdoctor.run.owners import PYTHON, TENSOR_LIBRARIES, VLLM, owner_of
 
 # /opt/vllm/model_executor/models/phi3_small.py
-_MODEL = lazy_pattern(r"[/\\]model_executor[/\\]models[/\\](?!utils\.py|interfaces)(?P<model>\w+)\.py$")
+_MODEL = lazy_pattern(r"/model_executor/models/(?!utils\.py|interfaces)(?P<model>\w+)\.py$")
 
 
 def component_of(place: Frame, frames: Sequence[Frame]) -> str:
@@ -41,12 +41,12 @@ def kind_of_request(frames: Sequence[Frame]) -> str:
 
 
 def file_name(file: str) -> str:
-    """Return the name of a file without its folders, those of Windows as well; of a package, which all have the same name, with its own.
+    """Return the name of a file without its folders; of a package, which all have the same name, with its own.
 
-    >>> file_name("/opt/vllm/v1/structured_output/__init__.py"), file_name("C:\\\\vllm\\\\utils.py")
+    >>> file_name("/opt/vllm/v1/structured_output/__init__.py"), file_name("C:/vllm/utils.py")
     ('structured_output/__init__.py', 'utils.py')
     """
-    folders = file.replace("\\", "/").split("/")
+    folders = file.split("/")
     return "/".join(folders[-2:] if folders[-1] == "__init__.py" else folders[-1:])
 
 
@@ -58,10 +58,7 @@ def file_and_function(file: str, function: str) -> str:
     >>> file_and_function("/opt/vllm/v1/structured_output/__init__.py", "grammar_init")
     'structured_output/__init__.py, grammar_init'
     """
-    base = file_name(file)
-    if base == "__init__.py":
-        base = "/".join(file.replace("\\", "/").split("/")[-2:])
-    return f"{base}, {function}".rstrip(", ")
+    return f"{file_name(file)}, {function}".rstrip(", ")
 
 
 def caller_of(place: Frame, frames: Sequence[Frame]) -> Frame | None:

@@ -36,7 +36,7 @@ _CHECKED: tuple[tuple[str, tuple[str, ...], re.Pattern[str] | None], ...] = (
     ("no-cuda-runtime", ("No CUDA runtime is found",), None),
     ("no-platform", ("UnspecifiedPlatform", "Failed to infer device type", "No platform detected"), None),
     ("npu", ("torch_npu", "vllm_ascend", "vllm-ascend", "Ascend", "NPU"), re.compile(r"torch_npu|vllm[_-]ascend|\bNPU\b|Ascend")),
-    ("tpu", ("torch_xla", "libtpu", "TPU_", "jax/_src", "has no TPU available"), None),
+    ("tpu", ("torch_xla", "libtpu", "TPU_", "jax/_src", "JAX_TRACEBACK_FILTERING", "tpu_inference", "has no TPU available"), None),
     ("hpu", ("habana", "HPU"), re.compile(r"habana|\bHPU\b")),
     ("neuron", ("neuronx", "NEURON_"), re.compile(r"neuronx|\bNEURON_")),
     ("xpu", ("XPU", "torch.xpu"), re.compile(r"\bXPU\b|torch\.xpu")),

@@ -161,7 +161,11 @@ def notebook_type(text: str) -> str:
 
 
 def frame_line(text: str) -> FrameLine | None:
-    """Return the place that a line names, or None."""
+    """Return the place that a line names, or None; paths of Windows are written with slashes.
+
+    >>> frame_line('  File "C:\\\\vllm\\\\utils.py", line 7, in run').file
+    'C:/vllm/utils.py'
+    """
     if "File " in text:
         match = _FRAME.match(text) or _NOTEBOOK_FRAME.match(text)
     elif ".py:" in text:
@@ -171,7 +175,7 @@ def frame_line(text: str) -> FrameLine | None:
     if match is None:
         return None
     line = match.groupdict().get("line")
-    return FrameLine(match["file"], int(line or 0), (match["function"] or "").strip())
+    return FrameLine(match["file"].replace("\\", "/"), int(line or 0), (match["function"] or "").strip())
 
 
 def stack_line(text: str) -> FrameLine | None:

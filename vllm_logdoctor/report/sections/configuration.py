@@ -156,6 +156,10 @@ def _variables(page: Page) -> list[str]:
 def _nearest(page: Page) -> Run | None:
     """Return the earlier run that shares most settings, where it shares nearly all of them."""
     config = page.run.config
+    if (
+        same := next((one.run for one in page.earlier if not _changed(config, one.run.config)), None)
+    ) is not None:
+        return same  # The first one prints them.
     ranked = [(len(_changed(config, other.run.config)), other.run) for other in reversed(page.earlier)]
     if not ranked:
         return None

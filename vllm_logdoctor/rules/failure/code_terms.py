@@ -74,8 +74,10 @@ _UNSET_V1 = (
 _WITHOUT_V1 = "Try the V0 engine (`VLLM_USE_V1=0`): V1's code raised the error."
 _LAST_WITH_BOTH_ENGINES = "0.10.0"
 _FIRST_WITH_V1_ON = "0.8.0"
-# /src/vllm/vllm/v1/engine/core.py      ~/vllm-main/vllm/worker/worker.py
-_SOURCE_TREE = lazy_pattern(r"^(?P<tree>(?!.*-packages/)[/~](?:[^/]*/)*[^/]*vllm[^/]*)/vllm/")
+# /src/vllm/vllm/v1/engine/core.py      ~/vllm-main/vllm/worker/worker.py      (images of vLLM have its own tree in /workspace/vllm)
+_SOURCE_TREE = lazy_pattern(
+    r"^(?P<tree>(?!.*-packages/|/(?:workspace|vllm-workspace|app)/vllm/vllm/)[/~](?:[^/]*/)*[^/]*vllm[^/]*)/vllm/"
+)
 # The package as an extension of vLLM has it, beside those of kernels: vllm_ascend, vllm_gaudi
 _KERNELS = frozenset({"vllm_flash_attn"})
 # Parts of V0 that no release with V1 alone has: vllm/worker/model_runner.py, vllm/core/scheduler.py

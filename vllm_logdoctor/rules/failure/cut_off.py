@@ -47,6 +47,10 @@ _REST = (
     "Get the rest of the traceback: its last line names the error.",
     "Keep the output of all processes, standard error too, from the start on: `COMMAND > vllm.log 2>&1`.",
 )
+_OF_WORKER = (
+    "Get the worker's own traceback, which names the place: it is not in this log, and the worker wrote it before this error.",
+    "Search the issues of vLLM for the words of the worker's error, without its paths and numbers.",
+)
 _CODE = "    "  # The place of a frame whose code a piece begins with is above it.
 _CLOSE_LINES = 10
 _CLOSE_SECONDS = 10.0
@@ -191,7 +195,12 @@ def _quoted(observation: Observation, rules: FailureRules) -> RuleMatch | None:
         return None
     values = {"exception": error.split("\n")[0][:300], "process": observation.record.process.name or None}
     signature = Signature(
-        "", rank="echo", priority=0, confidence="low", title="Error of a worker that no rule names"
+        "",
+        rank="echo",
+        priority=0,
+        confidence="low",
+        title="Error of a worker that no rule names",
+        remedy=_OF_WORKER,
     )
     return RuleMatch(rules.rule(UNKNOWN), signature, observation, observation.record, values)
 

@@ -157,7 +157,10 @@ _OF_NORMAL_COURSE = lazy_pattern(r"^(?:\S+ \S+\s+)?(?:INFO|DEBUG)\s+[\w.]+\.py:\
 _OF_ERRORS = lazy_pattern(r"(?i)error|exception|fail|fatal|crash|abort|died|dead|killed|traceback|terminat")
 # │ /opt/vllm/engine/llm_engine.py:305 in step │    The other lines of a box show neither a place nor the code that raised.
 #     def forward(      Code that is compiled or decorated has its first line in place of the one that raised.
-_SAYS_NOTHING = lazy_pattern(r"\s*│(?!.*(?:❱|\.py:\d+ in \w))|(?:\[rank\d+\]:)?\s+(?:async )?def \w+\(\s*$")
+#     hidden_states     So does a line from the middle of a statement.
+_SAYS_NOTHING = lazy_pattern(
+    r"\s*│(?!.*(?:❱|\.py:\d+ in \w))|(?:\[rank\d+\]:)?\s+(?:(?:async )?def \w+\(|[a-z_]\w*,?)\s*$"
+)
 _START_TOPICS = frozenset(
     {"configuration", "kv-cache", "model-loading", "quantization", "scheduler", "tokenizer"}
 )

@@ -204,6 +204,9 @@ def _fits(
             return False
         if not phase and block and set(signature.phase) <= _AT_WORK and is_of_start(block):
             return False
+        stops_start = rule_id == _OF_SETTINGS and signature.serving is False
+        if not phase and block and stops_start and not (context.ending.started or is_of_start(block)):
+            return False  # An error alone, without a line or a place of a start, may be of a request.
     if signature.serving is not None and context.served_before(observation.place) != signature.serving:
         return False
     if signature.platform and context.run.platform not in signature.platform:
@@ -214,7 +217,8 @@ def _fits(
 # too many values to unpack (expected 2)      invalid literal for int() with base 10      could not convert string to float
 _ARITHMETIC = lazy_pattern(r"values to unpack|invalid literal for|could not convert string")
 _CHECKS = frozenset({"ValueError", "RuntimeError"})
-_REFUSALS = frozenset({"settings-refused", "feature-incompatible-with-model"})
+_OF_SETTINGS = "settings-refused"
+_REFUSALS = frozenset({_OF_SETTINGS, "feature-incompatible-with-model"})
 """Rules that know a refusal by common words: what arithmetic or a tensor library says in such words refuses nothing."""
 _AT_WORK = frozenset({"serving", ""})
 """Phases of a signature that is about requests, in a piece that does not show the phase too."""
@@ -378,7 +382,10 @@ def _line_with(text: str, records: Sequence[Record]) -> Record | None:
     """Return the first record that holds a text, or its part behind the name of an exception."""
     if not text:
         return None
-    exact = next((record for record in records if text in record.message), None)
+    # Paths of Windows have slashes in places.
+    exact = next(
+        (one for one in records if text in one.message or text in one.message.replace("\\", "/")), None
+    )
     tail = text.partition(": ")[2]
     if exact is not None or len(tail) <= 12:
         return exact

@@ -8,6 +8,7 @@ from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.rule_ids import CODE
 from vllm_logdoctor.run.blocks import Raised
 from vllm_logdoctor.run.owners import BUILD, PROGRAM, PYTHON, VLLM, is_vllm_or_tensors
+from vllm_logdoctor.run.places import file_name
 
 CALL = ("Correct the call in the program that starts vLLM: it hands over a value of the wrong type.",)
 _OUTPUT_MISSING = (
@@ -22,6 +23,12 @@ _CLIENTS = frozenset({"openai", "httpx", "requests", "aiohttp", "urllib3"})
 _PROGRAM = ("Correct the program at the place that the traceback names: what vLLM had to do was done.",)
 _OWN_CODE = ("Correct the program at {at}: the traceback contains no vLLM code.",)
 STATED = ("Do what the message says: {stated}.",)
+_OF_FRAMEWORK = (
+    "See in {at} what {framework} checks or calls there; another release of {framework} may support it."
+)
+_NOT_IMPLEMENTED = (
+    "Set or register an implementation of your own in {framework}, or change the input: {at} has none for it."
+)
 _CALLED = (
     "Correct the code at {at}: it is a part of neither vLLM nor an installed package.",
     "Start once without that code to see that the rest works.",
@@ -70,7 +77,7 @@ def framework_of(file: str) -> str:
     >>> framework_of("/home/me/src/verl/third_party/vllm/loaders.py"), framework_of("/home/me/serve.py")
     ('verl', '')
     """
-    found = _FRAMEWORK.search(file.replace("\\", "/"))
+    found = _FRAMEWORK.search(file)
     return (found["name"] or found["known"]) if found else ""
 
 
@@ -86,7 +93,8 @@ def next_steps(
         return _PROGRAM
     framework = framework_of(at) if owner == PROGRAM else ""
     if framework:
-        return (f"Use a release of {framework} that supports this: the error was raised by its code.",)
+        lacks = raised is not None and (raised.inner or raised.name) == "NotImplementedError"
+        return ((_NOT_IMPLEMENTED if lacks else _OF_FRAMEWORK).format(framework=framework, at=file_name(at)),)
     if owner == PROGRAM and not called:
         return _OWN_CODE
     if context.run.kind == "build":

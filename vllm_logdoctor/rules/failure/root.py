@@ -171,6 +171,7 @@ def _from_lines(
     announced = [context.blocks[number].introduction for number in context.ending.fatal]
     introductions = {id(record) for record in announced if record is not None and not is_native(record)}
     begun = next((context.place(one) for one in context.trail if one.call_site), (0, 0))
+    deaths = {id(record) for record in context.ending.deaths}
     refused = compiler_error(context.trail) if context.run.kind == "build" and UNKNOWN in rules else None
     for observation in context.lines:
         if id(observation.record) in introductions or _settled(observation, context):
@@ -190,7 +191,8 @@ def _from_lines(
         for named in match_rules(observation, context, rules, facts):
             if warns and named.signature.rank != "echo":
                 continue
-            if named.signature.alone or _explains(named.signature, observation, starts, context):
+            alone = named.signature.alone or id(observation.record) in deaths
+            if alone or _explains(named.signature, observation, starts, context):
                 yield _Candidate(_tier(observation, named), observation, named, observation.place)
                 break
         else:

@@ -61,6 +61,8 @@ _NATIVE_ERROR = lazy_pattern(
 )
 # srun: error: Unable to create step for job 7: Invalid generic resource (gres) specification
 _OF_BATCH_SYSTEM = lazy_pattern(r"s(?:run|batch|alloc): (?:fatal|error): \S")
+# [E504 03:41:43.748 ProcessGroupNCCL.cpp:2119] ... Process group watchdog thread terminated with exception: CUDA error: misaligned address
+_OF_DEVICE = lazy_pattern(r"(?:CUDA|HIP) error: \S")
 _STALL = lazy_pattern(r"No available (?:shared memory broadcast )?block found")
 _FREE_RAM = lazy_pattern(r"Available RAM: (?P<ram>\d+(?:\.\d+)?) GiB")
 _LITTLE_RAM_GIB = 32.0
@@ -104,6 +106,8 @@ def end_findings(context: FailureContext, rules: FailureRules, facts: Mapping[st
         yield replace(finding, title=f"A process of the job crashed in native code ({crash})")
     elif outcome == "truncated" or _gives_no_token(context, facts):
         yield from _silent(context, rules, facts)
+    elif context.ending.failed and (stated := _stated_by_library(context.ending.deaths)) and UNKNOWN in rules:
+        yield _unnamed_error(context, rules, stated)
     elif context.ending.failed and context.ending.deaths:
         values = {"exception": shown(context.ending.deaths[0].message.strip())}
         yield _finding(context, rules, NOT_IN_LOG, "medium", context.ending.deaths[:2], values)
@@ -113,6 +117,11 @@ def end_findings(context: FailureContext, rules: FailureRules, facts: Mapping[st
         and UNKNOWN in rules
     ):
         yield _stated_error(context, rules, facts, errors) or _unnamed_error(context, rules, errors)
+
+
+def _stated_by_library(deaths: Sequence[Record]) -> list[Record]:
+    """Return the last words of processes that state an error themselves, as PyTorch's watchdog does: they echo nothing."""
+    return [one for one in deaths if not one.level and _OF_DEVICE.search(one.message)]
 
 
 def _unnamed_error(context: FailureContext, rules: FailureRules, errors: list[Record]) -> Finding:

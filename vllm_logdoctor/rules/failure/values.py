@@ -33,6 +33,9 @@ def values_of(rule_id: str, groups: Mapping[str, str], facts: Mapping[str, Any],
     values: Values = {**facts, **{name: number(text) for name, text in groups.items()}}
     values["weights_share"] = _weights_share(values)
     values["named_settings"] = _settings_named(str(values.get("what") or ""), run)
+    tried, left = gib_of(str(values.get("tried"))), gib_of(str(values.get("left")))
+    if tried and left and left >= tried:
+        values["left_unused"] = values.pop("left")
     compute = _COMPUTED.get(rule_id)
     if compute is not None:
         values.update({name: value for name, value in compute(values).items() if value is not None})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from vllm_logdoctor.rules.capacity.ceiling import distance
 from vllm_logdoctor.rules.capacity.defaults import slots_in_a_line, step_tokens_of
 from vllm_logdoctor.rules.context import (
@@ -46,7 +48,7 @@ def prefill_bound_queueing(case: RuleContext) -> Advice | None:
     held = case.spans("prefill-limited")
     if len(held) < LEAST_LINES or case.share("prefill-limited") < LEAST_PREFILL_SHARE:
         return None
-    prompt = weighted_median(held, lambda sample: sample.prompt)
+    prompt, generated = (weighted_median(held, attrgetter(name)) for name in ("prompt", "generation"))
     waiting = max(span.sample.waiting or 0 for span in held) if mostly_queue(held) else 0
     slots = slots_in_a_line(case.run)
     rate = max(span.sample.generation / (span.sample.running or 1) for span in held)
@@ -62,7 +64,7 @@ def prefill_bound_queueing(case: RuleContext) -> Advice | None:
             if waiting
             else f"up to {plural(running, 'request')} ran and got at most {rate:.2g} tokens/s each"
         )
-        + (f" ({_rates(case, prompt)})" if prompt else f" ({UNDER_WAY})")
+        + (f" ({_rates(case, prompt, generated)})" if prompt else f" ({UNDER_WAY})")
         + (f": {_STEPS_OR_SLOTS}" if unknown else f": a step processes {size}, and prompts filled it.")
         + ("" if waiting else IMAGES_TOO)
         + distance(case.run, case.load)
@@ -92,10 +94,10 @@ def prompts_first(sample: Sample) -> tuple[float, ...]:
     return (sample.prompt, sample.waiting or 0)
 
 
-def _rates(case: RuleContext, prompt: float) -> str:
+def _rates(case: RuleContext, prompt: float, generated: float) -> str:
     """Return the medians of the rates in words; a pooling model generates nothing."""
-    generated = "" if pools(case.run) else f" and {rounded(case.load.generation)} generated"
-    return f"median {rounded(prompt)} prompt{generated} tokens/s"
+    words = "" if pools(case.run) else f" and {rounded(generated)} generated"
+    return f"median {rounded(prompt)} prompt{words} tokens/s"
 
 
 def _prefill_changes(case: RuleContext, unknown: bool) -> tuple[Change, ...]:

@@ -68,12 +68,11 @@ def engine_makes_no_progress(case: RuleContext) -> Advice | None:
         confidence="high" if ends else "medium",
         changes=(
             action(
-                "py-spy dump --pid of the engine core and of each worker while it hangs",
+                "take the stack of the engine core and of each worker while it hangs: `py-spy dump --pid PID`",
                 "shows what the step waits for",
             ),
         ),
         alternatives=("VLLM_LOGGING_LEVEL=DEBUG and NCCL_DEBUG=INFO before the next start",),
-        avoid="Raising --max-num-seqs or memory settings: the queue grows because no request completes.",
         verify="`Avg generation throughput` above 0 in every line with `Running` above 0.",
     )
 
