@@ -136,18 +136,33 @@ def test_an_exception_of_a_test_run_is_read():
     assert "KeyError: 'lm_head'" in root(log).evidence[0].text
 
 
-def test_the_first_error_of_the_compiler_leads_where_a_build_tool_failed():
+def refused_by_compiler(error: str):
     build = (f"{ENV}/site-packages/setuptools/command/build_ext.py", "run", "subprocess.check_call(command)")
     log = log_of(
         "Building editable for vllm (pyproject.toml)",
-        "/src/csrc/cpu/attention.cpp:281:40: error: use of undeclared identifier 'omp_get_max_threads'",
+        error,
         *torn(
             build,
             ends="subprocess.CalledProcessError: Command '['cmake', '--build', '.']' returned non-zero exit status 1.",
         ),
         start=False,
     )
-    assert "omp_get_max_threads" in root(log).evidence[0].text
+    return root(log)
+
+
+def test_the_first_error_of_the_compiler_leads_where_a_build_tool_failed():
+    found = refused_by_compiler(
+        "/src/csrc/cpu/attention.cpp:281:40: error: use of undeclared identifier 'omp_get_max_threads'"
+    )
+    assert "omp_get_max_threads" in found.evidence[0].text
+    assert found.alternatives[0].startswith("Fix the first error")
+
+
+def test_an_error_in_a_header_of_the_system_is_nothing_to_fix_there():
+    found = refused_by_compiler(
+        "/usr/include/c++/14/bits/stl_algo.h:3626:7: error: reference to a function of the host"
+    )
+    assert "headers that fit together" in found.alternatives[0]
 
 
 def test_an_error_of_a_worker_that_only_another_process_quotes_leads():

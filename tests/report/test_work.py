@@ -149,7 +149,7 @@ PIECE = """\
 def test_a_script_that_quotes_a_start_and_writes_on_is_no_start_that_was_cut_off() -> None:
     log = PIECE + "".join(f"probe {number} done\n" for number in range(60))
     report = render(analyse(inputs_from(log.encode()), Options()), "markdown")
-    assert report.startswith("# EXCERPT: the log shows neither a complete start nor a load")
+    assert report.startswith("# EXCERPT: the log shows neither a complete start nor statistics of a load")
     assert "profiling, KV cache, warm-up" not in report
 
 

@@ -55,7 +55,7 @@ _ABOUT_THE_CACHE = "kv-cache-preemption"
 _AGAIN = 3
 """Lines of a finding from which what it is about was no single event."""
 _STALLED = "engine-makes-no-progress"
-_NO_RUN = "the log shows neither a complete start nor a load"
+_NO_RUN = "the log shows neither a complete start nor statistics of a load"
 # FAILED tests/test_a.py::test_b[x-1] - ValueError: text      /src/csrc/attention.cpp:281:40: error: use of undeclared identifier
 _TEST = lazy_pattern(
     r"^(?:FAILED|ERROR) \S{1,300}\.py::.{1,200}? - (?=\w)|^\S{1,300}?(?::\d+(?::\d+)?|\(\d+\)): (?=(?:fatal )?error: )"

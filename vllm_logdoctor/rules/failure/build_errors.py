@@ -39,7 +39,12 @@ _INSTALL = (
     INSTALL_BUILT,
 )
 _EXPLAINED = "The first error of a compiler or build tool: {exception}."
-_REFUSED = ("Fix the first error of the compiler: later ones often follow from it.",)
+_REFUSED = ("Fix the first error of the build: later ones often follow from it.",)
+# /usr/include/c++/13/type_traits:44:1: error: ...      /usr/lib64/gcc/x86_64-pc-linux-gnu/14/../include/c++/14/bits/stl_algo.h:36:7: error: ...
+_OF_SYSTEM = lazy_pattern(r"\s*/usr/(?:[^\s:(]{1,200}/)?include/[^\s:(]{1,200}(?::\d|\(\d)")
+_HEADERS_OF_SYSTEM = (
+    "Build with releases of the compiler and of the system's headers that fit together: the error is in such a header, not in a source of vLLM.",
+)
 
 
 def compiler_refusal(observation: Observation, context: FailureContext) -> Record | None:
@@ -60,7 +65,8 @@ def build_failure(
         remedy=(
             *(
                 _OUT_OF_MEMORY if _KILLED.search(compiler.message)
-                else _CRASHED if _SIGNAL.search(compiler.message) else _REFUSED
+                else _CRASHED if _SIGNAL.search(compiler.message)
+                else _HEADERS_OF_SYSTEM if _OF_SYSTEM.match(compiler.message) else _REFUSED
             ),
             INSTALL_BUILT,
         ),
