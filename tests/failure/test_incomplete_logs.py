@@ -179,4 +179,4 @@ def test_what_a_silent_end_may_be_is_said_under_a_condition() -> None:
     (found,) = [one for one in diagnosis("\n".join(lines) + "\n").findings if one.id == "nccl-init-hang"]
     assert found.confidence == "low"
     assert found.explanation.startswith("The log ends here without an error")
-    assert found.explanation.index("If it hangs") < found.explanation.index("did not come")
+    assert found.explanation.index("If it hangs") < found.explanation.index("does not come")

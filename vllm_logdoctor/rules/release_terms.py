@@ -49,6 +49,8 @@ _KNOB = lazy_pattern(
     r"(?<![\w-])(?<!remove )(?<!instead of )(?P<knob>--[a-z][a-z0-9-]+|VLLM_[A-Z0-9_]+)(?:[ =](?P<value>[a-z0-9]+_[a-z0-9_]+)|=(?P<number>\d+))?"
 )
 _LIST = lazy_pattern(r": (?P<items>[^.;:]*`[^.;:]*, [^.;:]*)")
+# Set `VLLM_TARGET_DEVICE=cpu` (from 0.4.2 on).      (before 0.8.5 `--enable-chunked-prefill=False`)      (0.10.1 and later)
+_OF_RELEASES = lazy_pattern(r" \((?:before |from )?(?P<since>0(?:\.\d+)+)(?: on| and later| `[^`()]*`)\)")
 _BETWEEN = lazy_pattern(r"(, (?:and |or )?)")
 
 
@@ -152,11 +154,14 @@ def in_words_of_release(text: str, run: Run) -> str:
         'Set `VLLM_ATTENTION_BACKEND=TRITON_ATTN`.'
         >>> in_words_of_release("Change one: attention (`--attention-backend`), experts (`--moe-backend`).", run)
         'Change one: attention (`VLLM_ATTENTION_BACKEND`).'
+        >>> in_words_of_release("Set `VLLM_TARGET_DEVICE=cpu` (from 0.4.2 on).", run)
+        'Set `VLLM_TARGET_DEVICE=cpu`.'
         >>> in_words_of_release("Set `--attention-backend`.", Run())
         'Set `--attention-backend` (before 0.13 `VLLM_ATTENTION_BACKEND`).'
     """
     release = release_of(run)
     known = _LIST.sub(partial(_known_items, release=release), text.replace(_HELP, _help_of(release)))
+    known = _OF_RELEASES.sub(lambda found: "" if at_least(run.release, found["since"]) else found[0], known)
     return _FLAG.sub(
         lambda found: found[0] if _is_given(found["flag"], run) else _of_release(found, release=release),
         known,
