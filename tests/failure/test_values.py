@@ -73,6 +73,7 @@ DRAFT = {"platform": "cuda", "version": "0.22.0"}
         (NO_CACHE, {"gpu_memory_utilization": 0.8, "available": -1.1}, {"higher_utilization": None, "lower_utilization": 0.75}),
         ("port-in-use", {"port": 8000}, {"other_port": 8001}),
         ("port-in-use", {"port": 65535}, {"other_port": None}),
+        ("port-in-use", {"port": 8000, "socket": "/tmp/rpc_0"}, {"other_port": None}),
         ("mm-item-larger-than-batch-budget", {"needed": 5000}, {"enough_tokens": 5120}),
         ("mm-item-larger-than-batch-budget", {"needed": 5120}, {"enough_tokens": 5120}),
         ("tp-sharding-bug", {"a": 4096, "b": 1024, "tensor_parallel_size": 4}, {"sizes_differ_by": "ranks"}),

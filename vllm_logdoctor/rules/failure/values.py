@@ -250,7 +250,8 @@ def _cache_room(values: Mapping[str, Any]) -> Values:
 
 
 def _next_port(values: Mapping[str, Any]) -> Values:
-    port = _real(values.get("port"))
+    """Return a port for the server, where what is in use is its port and no other socket."""
+    port = _real(values.get("port")) if not values.get("socket") else None
     return {"other_port": int(port) + 1} if port and port < 65535 else {}
 
 
