@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.failure.judging import crashed, root
+from tests.failure.judging import crashed, failures, root
 from tests.failure.records import framed, traceback
 
 
@@ -86,3 +86,18 @@ def test_an_attribute_that_another_package_misses_in_vllm_is_a_difference_of_rel
     found = root("\n".join(lines))
     assert "another vLLM release" in found.title
     assert "`model_executor`" in found.explanation
+
+
+def test_figures_that_happen_to_hold_an_exit_code_name_no_signal():
+    lines = [
+        "INFO 05-01 10:00:20 [pynccl.py:69] vLLM is using nccl==2.21.5",
+        "(Worker pid=3) *** SIGABRT received at time=1743139179 on cpu 139 ***",
+        "(Worker pid=3) Fatal Python error: Aborted",
+    ]
+    assert root("\n".join(lines)).title == "Worker crashed in native code (abort)"
+
+
+def test_an_exception_that_a_client_quotes_in_its_log_broke_no_server():
+    quoted = """token_file_failed model='m' error=AttributeError("'PreTrainedConfig' object has no attribute 'hidden_size'")"""
+    lines = ["INFO 05-01 10:00:20 [config.py:775] Using max model len 4096", quoted, "server: Killed"]
+    assert all("lacks an attribute" not in one.title for one in failures("\n".join(lines)))
