@@ -63,10 +63,6 @@ def test_an_exception_of_a_request_without_a_4xx_is_not_called_one() -> None:
     assert "Error while processing a request" not in text  # The parser logs it and the request goes on.
 
 
-def test_a_piece_of_a_log_is_not_called_a_running_server() -> None:
-    assert "still running" not in report(TOOL_PARSER)
-
-
 def test_the_head_of_a_traceback_is_no_unknown_warning() -> None:
     old = [line.replace("[hermes_tool_parser.py:338]", "engine.py:366]") for line in TOOL_PARSER[1:]]
     assert "`Traceback (most recent call last):`" not in report(old)

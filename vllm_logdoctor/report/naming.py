@@ -23,7 +23,7 @@ from vllm_logdoctor.run.termination import stops_in
 
 _FORCED = "force killing"
 OUTCOMES: dict[Outcome, str] = {
-    "running": "still running at the end of the log",
+    "running": "end not in the log",  # A process that is killed writes no line either.
     "clean_shutdown": "clean shutdown",
     "crashed_at_startup": "crashed at start-up",
     "crashed_while_serving": "crashed while serving",
@@ -396,14 +396,12 @@ def _end(run: Run) -> str:
         failed = len(failed_tests(trail_of(run)))
         return f"{plural(failed, 'test')} failed" if failed else OUTCOMES["unknown"]
     if is_client(run) and run.outcome in ("truncated", "unknown"):
-        return f"with {plural(len(run.benchmarks), 'result')}"
-    if run.kind == "offline" and run.outcome == "running":
-        return OUTCOMES["unknown"]  # A program that ends prints nothing either.
-    unsaid = run.outcome == "running" or (run.outcome == "truncated" and not start_seen(run))
+        return f"{plural(len(run.benchmarks), 'result')} in the log"
     if was_interrupted(run):
         return "interrupted"
     if run.kind == "offline" and run.outcome == "clean_shutdown" and run.progress:
         return "prompts completed"
     if run.outcome == "clean_shutdown" and any(_FORCED in one.message.casefold() for one in trail_of(run)):
         return "stopped, remaining processes killed"
-    return _of_kind(run, OUTCOMES["unknown" if unsaid and not shows_a_run(run) else run.outcome])
+    unsaid = run.outcome == "truncated" and not start_seen(run) and not shows_a_run(run)
+    return _of_kind(run, OUTCOMES["unknown" if unsaid else run.outcome])
