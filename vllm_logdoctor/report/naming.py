@@ -10,7 +10,6 @@ from vllm_logdoctor.knowledge.versions import parse_version
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.rules.context import plural
-from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.rules.release_terms import options_of_fork
 from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.identity import FROM_PATH, ONE_SITE, is_inferred, release_words
@@ -305,10 +304,7 @@ def _covered(run: Run) -> list[str]:
         return []
     if is_client(run):
         return [f"benchmark of {duration(seconds)}"]
-    load = load_of(run)
-    missing = load.missing_seconds / max(load.engines, 1)
-    hole = f" ({duration(missing)} without statistics lines)" if missing > seconds / 3 else ""
-    return [f"log of {duration(seconds)}{hole}"]
+    return [f"log of {duration(seconds)}"]
 
 
 def client_asked(run: Run) -> Mapping[str, str | float]:

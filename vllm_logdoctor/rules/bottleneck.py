@@ -311,9 +311,9 @@ def _reason(
         spans[limit].append(span)
     extent = f"for all {duration(load.idle_seconds)}" if name == "idle" else load.extent_of(spans[name])
     words = limit_meaning(run, name, load, limits).format(span=extent)
-    most = max((span.sample.waiting or 0 for span in load.spans), default=0)
+    most = max((span.sample.waiting or 0 for span in spans[name]), default=0)
     if name == "kv-cache-limited" and most:
-        running = max(span.sample.running or 0 for span in load.spans)
+        running = max(span.sample.running or 0 for span in spans[name])
         words += f": up to {most:,} request{'s' if most > 1 else ''} waited while at most {running:,} ran"
     others = [
         f"{_BY[other]} ({_lines(load.lines_of(spans[other]))})"
@@ -325,6 +325,9 @@ def _reason(
     ]
     if others:
         words += f". Otherwise limited {_listed(others)}"
+    if run.kind == "offline":
+        words = words.replace("the client set the pace", "the program gave no more prompts")
+        words = words.replace("by the client", "by the program")
     return words
 
 

@@ -27,6 +27,8 @@ _BETWEEN_LINES = ("profiling", "encoder-profiling")
 """Phases whose length is the time between two lines, where it is: the engine prints no seconds for them."""
 _PROFILED_BEFORE = ("compile", "dynamo", "inductor", "compile-cache", "encoder-profiling")
 """What memory profiling consists of beside its own row."""
+_BY_THE_CLIENT = {"client-limited", "idle"}
+"""When requests came, the curves show: no limit changes."""
 _BEFORE_WORKERS = ("startup", "imports", "placement", "unexplained")
 
 
@@ -216,7 +218,8 @@ def _began(page: Page, phase: Phase) -> str:
 def _periods(page: Page) -> list[str]:
     periods = page.diagnosis.bottleneck.periods
     few = sum(period.samples for period in periods) < FEW_LINES
-    if few or len({period.name for period in periods}) < 2:
+    names = {period.name for period in periods}
+    if few or len(names) < 2 or names <= _BY_THE_CLIENT:
         return []
     shown = sorted(periods, key=lambda period: -period.samples)[:_PERIODS]
     rows = [

@@ -95,9 +95,11 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     load = case.load
     if one_by_one(batches := offline_batches(case.run)):
         return _prompts_one_by_one(case, batches)
+    run = case.run
     if case.bottleneck.name not in ("client-limited", "idle") or not load.peak_running or significant(case):
         return None
-    run = case.run
+    if run.kind == "offline":
+        return None  # It has the prompts that its program passes: whether there are more, no line tells.
     max_num_seqs = slots_in_a_line(run)
     held = tuple(span for span in case.spans("client-limited") if span.sample.running)
     if len(held) < LEAST_LINES:
