@@ -47,3 +47,16 @@ def test_a_default_alone_is_no_further_setting_in_effect():
     ]
     text = vllm_logdoctor.analyze(lines).to_markdown()
     assert "\nNot printed, the default of this release: " in text
+
+
+@pytest.mark.parametrize(("device", "said"), [("cpu", False), ("cuda", True)])
+def test_the_share_of_gpu_memory_is_no_setting_of_the_old_engine_on_a_cpu(device, said):
+    lines = [
+        "INFO 09-05 10:00:00 api_server.py:459] vLLM API server version 0.6.0",
+        "INFO 09-05 10:00:00 api_server.py:460] args: Namespace(host=None, port=8000, model='org/m', gpu_memory_utilization=0.9,"
+        f" max_model_len=4096, device='{device}')",
+        "INFO 09-05 10:00:01 llm_engine.py:213] Initializing an LLM engine (v0.6.0) with config: model='org/m', dtype=torch.bfloat16,"
+        f" max_seq_len=4096, device_config={device}, kv_cache_dtype=auto, served_model_name=org/m",
+    ]
+    text = vllm_logdoctor.analyze(lines).to_markdown()
+    assert ("`gpu_memory_utilization`" in text) is said

@@ -209,6 +209,22 @@ def test_a_minute_of_load_is_the_least_to_advise_a_client_by() -> None:
     assert minute.changes
 
 
+@pytest.mark.parametrize(
+    ("running", "words"),
+    [
+        ((1, 1), "one request after the other"),
+        ((16, 16), "hardly changes"),
+        ((4, 16), "steps that wait for each other"),
+    ],
+)
+def test_what_to_check_of_a_client_follows_from_what_ran_at_once(
+    running: tuple[int, int], words: str
+) -> None:
+    usual, peak = ({**UNDER_USED, "running": number} for number in running)
+    found = advice(a_run(samples=load((20, usual), (4, peak))))["client-concurrency-bound"]
+    assert words in found.explanation
+
+
 LONG_PROMPT = {"running": 1, "generation": 0.8, "prompt": 13_000.0, "kv": 1.4}
 
 

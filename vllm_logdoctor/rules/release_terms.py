@@ -100,7 +100,7 @@ def in_words_of_build(text: str, run: Run) -> str:
     if not _is_own_build(run):
         return text
     own = next(iter(options_of_fork(run)), "")
-    if own and text.startswith("Use a newer release"):
+    if own and text.startswith(("Use a newer release", "Search the issues of vLLM")):
         return f"Report it to whoever maintains this build: no release of vLLM has its option `{own}`."
     return _NEWER_RELEASE.sub(_newer_sources, text)
 

@@ -104,7 +104,11 @@ def _is_default(run: Run, name: str, value: Value) -> bool:
 def _others(page: Page, provenance: Provenance, name: str) -> str:
     """Return the settings that matter most and that nobody set, of one provenance, with their lines."""
     config = page.run.config
-    names = sorted(one for one in _MAJOR if one in config and _is_worth_a_word(config[one], provenance))
+    # The CPU backend of V0 takes its cache from a variable.
+    idle = {"gpu_memory_utilization"} if (page.run.platform, page.run.engine) == ("cpu", "V0") else set()
+    names = sorted(
+        one for one in _MAJOR - idle if one in config and _is_worth_a_word(config[one], provenance)
+    )
     proof = page.cited((e for one in names for e in config[one].evidence), 2)
     return f"{name}{proof}: {_in_line(config, names)}" if names else ""
 

@@ -38,7 +38,7 @@ _INSTALL = (
     "Install {package} with its headers and CMake files, or name its place by `CMAKE_PREFIX_PATH`, and build again.",
     INSTALL_BUILT,
 )
-_EXPLAINED = "The first error of a compiler or build tool: {exception}."
+_EXPLAINED = "A compiler or build tool stopped; this is its first error in the log."
 _REFUSED = ("Fix the first error of the build: later ones often follow from it.",)
 # /usr/include/c++/13/type_traits:44:1: error: ...      /usr/lib64/gcc/x86_64-pc-linux-gnu/14/../include/c++/14/bits/stl_algo.h:36:7: error: ...
 _OF_SYSTEM = lazy_pattern(r"\s*/usr/(?:[^\s:(]{1,200}/)?include/[^\s:(]{1,200}(?::\d|\(\d)")

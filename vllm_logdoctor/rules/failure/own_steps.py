@@ -107,7 +107,7 @@ def next_steps(
         return ()
     if not called:
         return (
-            f"Check how the program calls {owner}, and its release (`pip show {owner}`): the traceback shows no code of vLLM.",
+            f"Keep the whole log: the traceback shows neither vLLM's code nor a program's, and so not who called {owner}.",
         )
     compare, refused = _COMPARE.format(owner=owner), _REFUSED.format(owner=owner)
     if rule_id != CODE:

@@ -35,7 +35,7 @@ from vllm_logdoctor.rules.limits import (
     full_without_queue,
     runs_on_cpu,
 )
-from vllm_logdoctor.rules.load import Load, Span, agreed_on
+from vllm_logdoctor.rules.load import STEADY, Load, Span, agreed_on
 from vllm_logdoctor.rules.model import Change, Confidence, Effect
 from vllm_logdoctor.rules.performance.drafters import drafter_words, family_of
 from vllm_logdoctor.rules.performance.order import CLIENTS_OWN
@@ -84,10 +84,9 @@ _OF_A_BENCHMARK = (
 
 
 FEW_LINES = "Few statistics lines, and no queue in them"
-_CHECK_CLIENT = (
-    " Check the client: requests sent one after the other, a small pool of threads or connections, agent steps that wait for each"
-    " other."
-)
+_CHECK_CLIENT = " Check the client: a pool of threads or connections, a limit that it sets, steps that wait for each other, or no more to send."
+_CONSTANT = " Check the client's limit of requests at once, or its pool of threads or connections: the number hardly changes."
+_ONE_BY_ONE = " Check the client: it probably sends one request after the other."
 
 
 def client_concurrency_bound(case: RuleContext) -> Advice | None:
@@ -130,7 +129,7 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     text = f"{extent} {queue}: vLLM ran {usual} and had {free}."
     growth = room_to_grow(load.peak_kv, most, max_num_seqs)
     useless = _why_no_more_requests(case, held)
-    text += useless or f"{_CHECK_CLIENT}{_near_the_limit(most, growth, max_num_seqs)}"
+    text += useless or f"{_words_on_client(load, most)}{_near_the_limit(most, growth, max_num_seqs)}"
     return Advice(
         text + distance(run, load),
         shown,
@@ -197,6 +196,12 @@ def _wants_a_drafter(case: RuleContext) -> bool:
     """Return whether the speed of single answers is asked for, and few of them run: then drafts can pay."""
     few = 0 < case.load.running <= FEW and case.run.platform in ("cuda", "rocm")
     return few and (case.objective == "latency" or family_of(case.run) is not None)
+
+
+def _words_on_client(load: Load, most: int) -> str:
+    if most == 1:
+        return _ONE_BY_ONE
+    return _CONSTANT if load.running >= (1 - STEADY / 2) * most else _CHECK_CLIENT
 
 
 def _near_the_limit(most: int, growth: float, max_num_seqs: int | None) -> str:
