@@ -293,6 +293,16 @@ def test_a_second_command_that_fails_beside_a_running_server_is_reported_and_no_
     assert failures(log) == []
     finding = next(one for one in diagnosis(log).findings if one.id == "platform-not-detected")
     assert (finding.kind, finding.role) == ("configuration", None)
+    full = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 112.00 MiB. GPU 0 has a total capacity of 44.55 GiB of which"
+        " 73.31 MiB is free. Process 234500 has 40.41 GiB memory in use. Including non-PyTorch memory, this process has 4.06 GiB"
+        " memory in use. Of the allocated memory 3.75 GiB is allocated by PyTorch"
+    )
+    loading = '  File "/opt/vllm/model_executor/model_loader/loader.py", line 324, in load_model'
+    beside = diagnosis(text([*second[:-1], loading, "    model = f()", full], stats))
+    held = next(one for one in beside.findings if "second command" in one.title)
+    assert "Stop the process" not in repr(held), "it is the server that is well"
+    assert "probably by this run" in held.explanation
 
 
 NOTEBOOK = """\

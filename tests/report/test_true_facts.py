@@ -262,3 +262,12 @@ def test_an_answer_that_a_crash_broke_off_is_not_called_answered() -> None:
     said = "A status is logged when the answer begins"
     assert said not in report(served)
     assert said in report([*served, *died])
+
+
+@pytest.mark.parametrize(("size", "said"), [(2, "all engines in sum"), (8, "2 of 8 engines in sum")])
+def test_lines_of_a_part_of_the_engines_are_not_called_those_of_all(size: int, said: str) -> None:
+    start = [line.replace("'max_num_seqs': 256", f"'data_parallel_size': {size}") for line in START]
+    lines = [statistics(120, 9, 0, 9.9).replace("hit rate: 0.0", "hit rate: 66.0")]
+    text = report([*start, *lines, *[line.replace("Engine 000", "Engine 001") for line in lines]])
+    assert f"; {said}." in text
+    assert "hit rate 66" not in text, "one engine's"

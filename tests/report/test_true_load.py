@@ -121,7 +121,7 @@ def test_two_statistics_lines_do_not_show_who_set_the_pace() -> None:
     assert "| mean |" not in text
     assert "Limited by the client" not in text
     assert "max_num_seqs (256" not in text
-    assert "the client set the pace" in report([*START, *more])
+    assert "The client set the pace" in report([*START, *more])
 
 
 def test_the_mean_of_a_burst_and_a_quiet_load_stands_beside_the_median() -> None:
@@ -151,7 +151,7 @@ def test_lines_of_less_than_a_minute_show_who_set_the_pace_where_they_agree() ->
     few, enough = (report([line.format(2 + 5 * n) + gauges for n in range(count)]) for count in (5, 6))
     assert few.startswith("# NO FAILURE: no request waited in 5 statistics lines")
     assert "18 requests at once in all 5 statistics lines, 950 tokens/s: the client set the pace" in few
-    assert "the client set the pace" in enough
+    assert "The client set the pace" in enough
     ended = report(
         [line.format(2) + gauges, line.format(7) + gauges, line.format(12) + gauges.replace("18", "0")]
     )

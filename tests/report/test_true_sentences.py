@@ -96,7 +96,7 @@ def test_a_run_limited_by_its_configuration_is_said_to_be_so_in_the_first_senten
         text = vllm_logdoctor.analyze(log).to_markdown()
         if text.startswith("# LIMITED: by its configuration"):
             verdict = next(line for line in text.splitlines() if line.startswith("**"))
-            assert not verdict.startswith("**The queue was empty")
+            assert not verdict.startswith(("**The queue was empty", "**The client set the pace"))
 
 
 def test_an_excerpt_is_not_said_to_end_during_start_up() -> None:
@@ -354,7 +354,7 @@ def test_a_test_that_is_skipped_on_rocm_names_no_platform() -> None:
         "@pytest.mark.skipif(current_platform.is_rocm(),",
         '    reason="Xformers backend is not supported on ROCm.")',
     ]
-    assert "rocm-smi" not in report([*lines, *START])
+    assert "`nvidia-smi -L` or `rocm-smi --showproductname`" in report([*lines, *START])
 
 
 def test_what_to_avoid_keeps_the_name_of_a_variable() -> None:

@@ -341,7 +341,7 @@ def test_one_request_that_waits_beside_a_crowd_has_just_come() -> None:
     run = a_run(set={"max_num_seqs": 256}, samples=load((12, crowd), (8, {**crowd, "waiting": 1})))
     found = bottleneck_of(run)
     assert found.name == "client-limited"
-    assert "The queue was almost empty" in found.reason
+    assert "the queue was almost empty" in found.reason
     assert "at most 1 request waited" in advice(run)["client-concurrency-bound"].explanation
 
 
@@ -402,7 +402,7 @@ def test_a_queue_in_one_of_three_lines_is_not_what_prompts_hold_up() -> None:
 def test_slots_are_called_free_only_where_the_log_shows_how_many_there_are() -> None:
     queue = load((8, {"running": 16, "waiting": 11, "kv": 50.0, "prompt": 5900.0, "generation": 231.0}))
     for number, line in enumerate(queue):
-        queue[number] = replace(line, running=16 + number)
+        queue[number] = replace(line, running=100 + number)
     unknown, known = a_run(samples=queue), a_run(set={"max_num_seqs": 256}, samples=queue)
     assert "although the KV cache had room" in bottleneck_of(unknown).reason
     assert "with free slots and KV cache" in bottleneck_of(known).reason
@@ -411,6 +411,16 @@ def test_slots_are_called_free_only_where_the_log_shows_how_many_there_are() -> 
     assert "either prompts fill the steps, or as many run as max_num_seqs allows" in found.explanation
     assert "(median 5,900 prompt and 231 generated tokens/s)" in found.explanation
     assert "--max-num-seqs" in found.changes[0].knob
+
+
+def test_max_num_seqs_holds_back_no_queue_beside_lines_in_which_far_more_requests_run() -> None:
+    queue = load((8, {"running": 16, "waiting": 11, "kv": 50.0, "prompt": 5900.0, "generation": 231.0}))
+    growing = [replace(line, running=10 + 6 * number) for number, line in enumerate(queue)]
+    run = a_run(samples=growing)
+    assert "max_num_seqs" not in bottleneck_of(run).reason
+    found = advice(run)["prefill-bound-queueing"]
+    assert "max_num_seqs" not in f"{found.title} {found.explanation} {found.changes}"
+    assert found.confidence == "medium"
 
 
 def test_a_batch_that_fills_all_slots_without_a_queue_is_not_called_too_small() -> None:

@@ -8,6 +8,7 @@ from tests.rules.making import a_run, advice, knobs, load
 from vllm_logdoctor.rules.performance.order import by_gain
 
 BUSY = {"running": 8, "generation": 400.0, "prompt": 40.0, "kv": 3.0}
+PROMPTS_WAIT = {"running": 4, "waiting": 9, "generation": 8.0, "prompt": 4000.0, "kv": 9.0}
 WELL_TAKEN = (
     "SpecDecoding metrics: Mean acceptance length: 1.97, Accepted: 630 tokens, Drafted: 652 tokens,"
     " Per-position acceptance rate: 0.966, Avg Draft acceptance rate: 96.6%"
@@ -43,8 +44,11 @@ def test_draft_slots_that_eat_the_step_raise_the_budget() -> None:
         "max_num_scheduled_tokens is set to 1024 based on the speculative decoding settings. This may lead to"
         " suboptimal performance. Consider increasing max_num_batched_tokens"
     )
-    run = a_run(set={"max_num_batched_tokens": 2048}, messages=(line,), version="0.21.0")
+    queue = load((12, PROMPTS_WAIT))
+    run = a_run(set={"max_num_batched_tokens": 2048}, messages=(line,), version="0.21.0", samples=queue)
     assert knobs(advice(run)["speculative-decoding-eats-token-budget"]) == {"--max-num-batched-tokens": 4096}
+    calm = a_run(set={"max_num_batched_tokens": 2048}, messages=(line,), version="0.21.0")
+    assert not advice(calm)["speculative-decoding-eats-token-budget"].changes
 
 
 def test_accepted_drafts_of_a_single_stream_are_no_proof_that_drafting_pays() -> None:
@@ -259,6 +263,7 @@ def test_a_budget_that_drafts_leave_little_of_is_doubled(
         f"max_num_scheduled_tokens is set to {left} based on the speculative decoding settings. This may lead to"
         " suboptimal performance. Consider increasing max_num_batched_tokens"
     )
-    run = a_run(set={"max_num_batched_tokens": budget} if budget else {}, messages=(line,), version="0.21.0")
+    settings = {"max_num_batched_tokens": budget} if budget else {}
+    run = a_run(set=settings, messages=(line,), version="0.21.0", samples=load((12, PROMPTS_WAIT)))
     found = advice(run).get("speculative-decoding-eats-token-budget")
     assert (found and knobs(found).get("--max-num-batched-tokens", 0)) == proposed

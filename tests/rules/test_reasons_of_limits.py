@@ -29,14 +29,20 @@ def reason(*parts: tuple[int, dict[str, Any]], **more: Any) -> str:
 @for_each(
     ("parts", "more", "said"),
     [
-        ([(12, CALM)], {}, "The queue was empty in all 12 statistics lines with load: the client set the pace"),
-        ([(11, CALM), (1, {**CALM, "waiting": 1})], {}, "The queue was empty in 11 of 12 statistics lines with load: the client set the pace. Otherwise limited by prefill (1 line)"),
-        ([(24, CALM)], {}, "The queue was empty in all 24 statistics lines with load: the client set the pace"),
+        ([(12, CALM)], {}, "The client set the pace in all 12 statistics lines with load: the queue was empty"),
+        ([(11, CALM), (1, {**CALM, "waiting": 1})], {}, "The client set the pace in 11 of 12 statistics lines with load: the queue was empty. Otherwise limited by prefill (1 line)"),
+        ([(24, CALM)], {}, "The client set the pace in all 24 statistics lines with load: the queue was empty"),
+        ([(10, CALM), (2, {**CALM, "running": 40, "generation": 10.0})], {"platform": "cuda"}, "The client set the pace in 10 of 12 statistics lines with load: the queue was empty. Otherwise limited by very slow decode steps (2 lines)"),
+        ([(3, {"running": 4, "generation": 9.0, "kv": 9.0}), (2, {"running": 4, "generation": 4.0, "kv": 9.0})], {}, "No request waited in all 5 statistics lines with load. Limited by very slow decode steps (2 lines)"),
+        ([(9, CALM), (3, {**CALM, "generation": 0.0})], {}, "The client set the pace in 9 of 12 statistics lines with load: the queue was empty"),
+        ([(4, {"running": 9, "generation": 5.0, "prompt": 6000.0, "kv": 60.0})], {"set": {}}, "Prefill of prompts took the steps in all 4 statistics lines with load: running requests got at most 0.56 tokens/s each"),
+        ([(2, {"running": 50, "waiting": 90, "kv": 9.0, "prompt": 6000.0, "generation": 90.0}), (10, FULL)], {}, "The KV cache limited concurrency in 10 of 12 statistics lines with load: up to 30 requests waited while at most 40 ran. Otherwise limited by prefill (2 lines)"),
+        ([(12, FULL), (12, CALM)], {"kind": "offline"}, "The KV cache limited concurrency in 12 of 24 statistics lines with load: up to 30 requests waited while at most 40 ran. Otherwise limited by the program (12 lines)"),
         ([(12, FULL), (12, CALM)], {}, "The KV cache limited concurrency in 12 of 24 statistics lines with load: up to 30 requests waited while at most 40 ran. Otherwise limited by the client (12 lines)"),
-        ([(24, CALM)], {"kind": "offline"}, "The queue was empty in all 24 statistics lines with load: the program gave no more prompts"),
+        ([(24, CALM)], {"kind": "offline"}, "The program gave no more prompts in all 24 statistics lines with load: the queue was empty"),
         ([(3, CALM), (1, {**CALM, "running": 0, "generation": 4.0})], {}, "No request waited in all 4 statistics lines with load"),
         ([(2, CALM)], {}, "No request waited in both statistics lines with load"),
-        ([(2, CALM), (1, {**CALM, "generation": 0.0})], {}, "No request waited. Otherwise limited by the host (1 line)"),
+        ([(2, CALM), (1, {**CALM, "generation": 0.0})], {}, "No request waited in all 3 statistics lines with load"),
         ([(12, {**CALM, "running": 64, "generation": 2000.0})], {}, "The queue was empty in all 12 statistics lines with load, with up to 64 of 64 max_num_seqs slots taken"),
         ([(12, FULL)], {}, "The KV cache limited concurrency in all 12 statistics lines with load: up to 30 requests waited while at most 40 ran"),
         ([(12, {**FULL, "waiting": 1})], {}, "The KV cache limited concurrency in all 12 statistics lines with load: up to 1 request waited while at most 40 ran"),
@@ -48,9 +54,9 @@ def reason(*parts: tuple[int, dict[str, Any]], **more: Any) -> str:
         ([(12, {"running": 0, "kv": 0.0})], {}, "No request reached the engine for all 2 min"),
         ([(12, {"running": 4, "waiting": 9, "generation": 8.0, "prompt": 4000.0, "kv": 9.0})], {}, "Requests queued behind prompts (prefill) in all 12 statistics lines with load, with free slots and KV cache"),
         ([(12, {"running": 2, "generation": 1.0, "kv": 5.0})], {"platform": None}, "Very slow decode steps in all 12 statistics lines with load: the log shows neither the cause nor the device"),
-        ([(12, {"running": 2, "generation": 1.0, "kv": 5.0})], {"platform": "npu"}, "Decode steps much slower than the NPU needs in all 12 statistics lines with load: the host (CPU) is the likely limit"),
+        ([(12, {"running": 2, "generation": 1.0, "kv": 5.0})], {"platform": "npu"}, "Decode steps much slower than the NPU needs in all 12 statistics lines with load: these lines do not show why"),
         ([(12, {"running": 2, "generation": 1.0, "kv": 5.0})], {"set": {**SEATS, "cpu_offload_gb": 8}}, "weights offloaded to the host are copied in every step"),
-        ([(12, {"running": 2, "generation": 1.0, "kv": 5.0})], {"set": {**SEATS, "cpu_offload_gb": 0}}, "the host (CPU) is the likely limit"),
+        ([(12, {"running": 2, "generation": 1.0, "kv": 5.0})], {"set": {**SEATS, "cpu_offload_gb": 0}}, "these lines do not show why"),
     ],
 )  # fmt: skip
 def test_the_sentence_on_a_limit(
@@ -181,3 +187,11 @@ def test_the_client_that_sends_one_request_now_is_asked_for_more_than_one() -> N
     run = a_run(set=SEATS, samples=load((9, {"running": 1, "generation": 90.0, "kv": 1.0})))
     (change,) = advice(run)["client-concurrency-bound"].changes
     assert change.before == 1
+
+
+def test_two_slow_lines_of_five_are_named_and_lead_to_a_profile() -> None:
+    rates = (9.0, 9.0, 5.0, 9.0, 4.0)
+    lines = load(*[(1, {"running": 4, "generation": rate, "kv": 80.0}) for rate in rates])
+    found = advice(a_run(platform=None, samples=lines))["steps-slower-than-memory"]
+    assert found.explanation.startswith("In 2 of 5 statistics lines with load at most 4 requests ran")
+    assert found.confidence == "low"

@@ -125,3 +125,22 @@ def test_evidence_of_an_overlong_line_is_its_head_and_the_part_with_the_setting(
     assert len(part.text) < 500
     assert evidence_at((shown,), text, "absent") == (shown,)
     assert evidence_at((shown,), text[:300], "seed") == (shown,)
+
+
+@for_each(
+    ("compiled", "tokens"),
+    [
+        ({"compile_ranges_endpoints": [32, 8192]}, 8192),
+        ({"compile_ranges_split_points": [2048]}, 2048),
+        ({"compile_ranges_endpoints": []}, None),
+        ({}, None),
+        ("{'level': 3}", None),
+    ],
+)
+def test_the_tokens_of_a_step_are_the_last_end_of_the_compiled_ranges(
+    compiled: Any, tokens: int | None
+) -> None:
+    found = merged(stated({}, {"compilation_config": compiled}))
+    assert found.get("max_num_batched_tokens") == ((tokens, "reported", [2]) if tokens else None)
+    asked = merged(stated({"max_num_batched_tokens": 512}, {"compilation_config": compiled}))
+    assert asked["max_num_batched_tokens"][0] == 512

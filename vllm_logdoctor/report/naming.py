@@ -64,7 +64,7 @@ BOTTLENECKS: dict[str, str] = {
     "kv-cache-limited": "limited by the KV cache: requests queue or are preempted while it is full",
     "max-num-seqs-limited": "limited by max_num_seqs: requests queue while the KV cache has room",
     "prefill-limited": "limited by prefill: prompt processing takes the steps",
-    "host-limited": "limited by the host: the GPUs wait for the CPU",
+    "host-limited": "limited by very slow decode steps, whose cause the statistics lines do not show",
     "interconnect-limited": "limited by the interconnect between the GPUs",
     "startup-only": "no request in this log",
     "failed": "failed before serving",
@@ -74,11 +74,11 @@ BOTTLENECKS: dict[str, str] = {
 # What limits a run, after "LIMITED: " or "HEALTHY: ".
 LIMITS: dict[str, str] = {
     "idle": "idle, no requests",
-    "client-limited": "by the client",
+    "client-limited": "no limit of the server",
     "kv-cache-limited": "KV cache full",
     "max-num-seqs-limited": "max_num_seqs reached",
     "prefill-limited": "prefill",
-    "host-limited": "host (CPU)",
+    "host-limited": "slow decode steps",
     "interconnect-limited": "network between nodes",
     "startup-only": "no load in this log",
     "failed": "failed",

@@ -26,13 +26,12 @@ from vllm_logdoctor.rules.bottleneck import (
     offloaded_gib,
     outputs_are_empty,
 )
-from vllm_logdoctor.rules.capacity.defaults import slots_in_a_line
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.failure.nonfatal import TRANSFER
 from vllm_logdoctor.rules.failure.requests import REFUSED
 from vllm_logdoctor.rules.failure.rule_ids import NOT_IN_LOG, UNKNOWN
 from vllm_logdoctor.rules.failure.silent_end import STOPPED
-from vllm_logdoctor.rules.limits import SERVER_LIMITS, mostly_queue
+from vllm_logdoctor.rules.limits import SERVER_LIMITS
 from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.rules.model import Confidence, Finding
 from vllm_logdoctor.rules.performance.order import CLIENT
@@ -219,9 +218,7 @@ def _limit(page: Page) -> str:
         return prose(title.partition(":")[0]) + probable if title else LIMITS[limit]
     if limit == "host-limited" and offloaded_gib(page.run):
         return "CPU offload of weights"
-    if limit == "host-limited" and page.run.platform is None:
-        return "slow decode steps"
-    if limit == "prefill-limited" and not slots_in_a_line(page.run) and mostly_queue(load_of(page.run).busy):
+    if limit == "prefill-limited" and "which is not in the log" in page.diagnosis.bottleneck.reason:
         return "prefill or max_num_seqs"
     if limit in LIMITING:
         return LIMITS[limit] + probable

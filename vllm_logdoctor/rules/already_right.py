@@ -101,7 +101,7 @@ def prefix_caching(run: Run, load: Load) -> AlreadyRight | None:
         return None
     if (load.hit_rate or 0.0) < LEAST_HIT_RATE:
         return None
-    state = f"on; hit rate {load.hit_rate:g} % at the end"
+    state = "on" if load.engines > 1 else f"on; hit rate {load.hit_rate:g} % at the end"
     brings = "shared prefixes of prompts are computed once"
     rates = [sample for sample in run.samples if sample.prefix_hit is not None]
     return AlreadyRight(

@@ -28,6 +28,7 @@ from vllm_logdoctor.rules.limits import (
     majority,
     mostly_queue,
     ranks_of,
+    slots_may_be_taken,
     smoothed,
     tensor_ranks_over_sockets,
     time_by_limit,
@@ -280,11 +281,11 @@ def _overall(load: Load, seconds: Mapping[BottleneckName, float]) -> BottleneckN
 
 _MEANING: dict[BottleneckName, str] = {
     "idle": "No request reached the engine {span}",
-    "client-limited": "The queue was empty {span}: the client set the pace",
+    "client-limited": "The client set the pace {span}: the queue was empty",
     "kv-cache-limited": "KV cache full {span}",
     "max-num-seqs-limited": "max_num_seqs reached {span}: requests queued while the KV cache had room",
     "prefill-limited": "Requests queued behind prompts (prefill) {span}, with free slots and KV cache",
-    "host-limited": "Decode steps much slower than the GPU needs {span}: the host (CPU) is the likely limit",
+    "host-limited": "Decode steps much slower than the GPU needs {span}: these lines do not show why",
     "interconnect-limited": "Ranks on different nodes waited for the network in every step {span}",
     "none-clear": "Requests ran {span} without progress: neither tokens nor KV cache use changed",
 }
@@ -293,7 +294,7 @@ _BY: dict[BottleneckName, str] = {
     "kv-cache-limited": "by the KV cache",
     "max-num-seqs-limited": "by max_num_seqs",
     "prefill-limited": "by prefill",
-    "host-limited": "by the host",
+    "host-limited": "by very slow decode steps",
     "interconnect-limited": "by the network",
     "none-clear": "by no clear cause",
 }
@@ -309,11 +310,21 @@ def _reason(
     spans: defaultdict[BottleneckName, list[Span]] = defaultdict(list)
     for span, limit in zip(load.spans, limits, strict=True):
         spans[limit].append(span)
-    extent = f"for all {duration(load.idle_seconds)}" if name == "idle" else load.extent_of(spans[name])
-    words = limit_meaning(run, name, load, limits).format(span=extent)
-    most = max((span.sample.waiting or 0 for span in spans[name]), default=0)
+    meaning, shown = limit_meaning(run, name, load, limits), spans[name]
+    no_queue = name == "client-limited" and not meaning.startswith("The client")
+    if no_queue:
+        shown = [
+            span
+            for span, limit in zip(load.spans, limits, strict=True)
+            if limit == name or (span.busy and not span.waits)
+        ]
+    elif name == "prefill-limited" and mostly_queue(shown):
+        shown = [span for span in shown if span.waits]
+    extent = f"for all {duration(load.idle_seconds)}" if name == "idle" else load.extent_of(shown)
+    words = meaning.format(span=extent)
+    most = max((span.sample.waiting or 0 for span in shown), default=0)
     if name == "kv-cache-limited" and most:
-        running = max(span.sample.running or 0 for span in spans[name])
+        running = max(span.sample.running or 0 for span in shown)
         words += f": up to {most:,} request{'s' if most > 1 else ''} waited while at most {running:,} ran"
     others = [
         f"{_BY[other]} ({_lines(load.lines_of(spans[other]))})"
@@ -324,9 +335,10 @@ def _reason(
         and seconds[other] >= LEAST_SECONDS
     ]
     if others:
-        words += f". Otherwise limited {_listed(others)}"
+        words += f". {'Limited' if no_queue else 'Otherwise limited'} {_listed(others)}"
     if run.kind == "offline":
-        words = words.replace("the client set the pace", "the program gave no more prompts")
+        for said in ("the client set the pace", "The client set the pace"):
+            words = words.replace(said, f"{said[0]}he program gave no more prompts")
         words = words.replace("by the client", "by the program")
     return words
 
@@ -368,10 +380,7 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
     most = max((span.sample.running or 0 for span in held), default=0)
     if name == "client-limited" and load.is_short:
         agreed = agreed_on(load) if len(held) == len(load.busy) else ""
-        if agreed:
-            return f"{agreed}: the client set the pace"
-        none_queued = not any(span.sample.waiting for span in load.spans)
-        return f"No request waited{'' if none_queued and len(held) < len(load.busy) else ' {span}'}"
+        return f"{agreed}: the client set the pace" if agreed else "No request waited {span}"
     slots = slots_in_a_line(run)
     if name == "client-limited" and slots and most >= SLOTS_TAKEN * slots:
         return f"The queue was empty {{span}}, with up to {most:,} of {slots:,} max_num_seqs slots taken"
@@ -379,15 +388,17 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
     if name == "client-limited" and usage >= KV_FULL_ALONE:
         return f"The queue was empty {{span}}, with up to {usage:g} % of the KV cache in use"
     if name == "client-limited" and any(span.waits for span in held):
-        return "The queue was almost empty {span}: the client set the pace"
+        return "The client set the pace {span}: the queue was almost empty"
     if name == "prefill-limited" and not mostly_queue(held):
         fastest = max(span.sample.generation / (span.sample.running or 1) for span in held)
         return f"Prefill of prompts took the steps {{span}}: running requests got at most {fastest:.2g} tokens/s each"
-    if name == "prefill-limited" and not slots:
+    if name == "prefill-limited" and slots_may_be_taken(run, load, held):
         return (
             "Requests waited {span}, although the KV cache had room: behind prompts (prefill), or because max_num_seqs, which is"
             " not in the log, was reached"
         )
+    if name == "prefill-limited" and not slots:
+        return "Requests queued behind prompts (prefill) {span}, although the KV cache had room"
     across = run.seen("tensor-parallel-across-nodes") is not None or tensor_ranks_over_sockets(run)
     if name == "interconnect-limited" and not across:
         return f"Slow steps {{span}} on {ranks_of(run)} ranks, more than most machines have cards: suspect the network between them"
@@ -395,7 +406,7 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
         return "Decode steps much slower than the GPU needs {span}: weights offloaded to the host are copied in every step"
     if name == "host-limited" and run.platform is None:
         return "Very slow decode steps {span}: the log shows neither the cause nor the device"
-    if name == "host-limited" and run.platform in ("npu", "xpu", "hpu", "tpu"):
+    if name == "host-limited" and run.platform in ("npu", "xpu", "hpu", "tpu", "cpu"):
         return _MEANING[name].replace("GPU", run.platform.upper())
     return _MEANING[name]
 

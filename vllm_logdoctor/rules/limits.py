@@ -185,8 +185,12 @@ def like_the_first(first: Span, spans: Sequence[Span]) -> Sample | None:
     of_engine = (span.sample for span in spans if span.sample.engine == first.sample.engine)
     next(of_engine, None)
     second = next(of_engine, None)
-    same = second is not None and second.running == first.sample.running
-    if second is None or not same or first.sample.prompt or second.prompt:
+    if second is None or second.running != first.sample.running:
+        return None
+    if first.sample.prompt and is_starved(first.sample):
+        goes_on = computes_prompts(second, first.sample) and is_starved(second)
+        return second if goes_on else None
+    if first.sample.prompt or second.prompt:
         return None
     return second if abs(second.generation - first.sample.generation) <= 0.1 * second.generation else None
 
@@ -297,7 +301,7 @@ def limit_without_queue(span: Span, host: Host, before: Sample | None = None) ->
         return "prefill-limited"
     if prompts:
         return "client-limited"
-    if not sample.generation and running <= FEW:
+    if not sample.generation:
         return (
             "none-clear"  # A long prompt, a kernel that compiles, a step that hangs: no step shows its speed.
         )
@@ -380,6 +384,13 @@ def _queue(spans: Sequence[Span]) -> int:
 def mostly_queue(spans: Sequence[Span]) -> bool:
     """Return whether requests wait in at least half of some statistics lines."""
     return 2 * sum(span.waits for span in spans) >= len(spans)
+
+
+def slots_may_be_taken(run: Run, load: Load, held: Sequence[Span]) -> bool:
+    """Return whether max_num_seqs, which the log does not tell, may hold back a queue: with less of it no line shows more running."""
+    queued = [span for span in held if span.waits] if mostly_queue(held) and not slots_in_a_line(run) else []
+    at_most = sum((span.sample.running or 0) >= SLOTS_TAKEN * load.peak_running for span in queued)
+    return bool(queued) and 2 * at_most >= len(queued)
 
 
 def interval_limits(spans: Sequence[Span], limits: Sequence[BottleneckName]) -> list[BottleneckName]:

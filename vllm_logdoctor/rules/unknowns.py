@@ -140,7 +140,8 @@ def _card_unknowns(run: Run, memory: Memory | None, *, links: bool) -> Iterator[
             and "the next usual size" not in memory.total.basis
         )
         if not sized and not _names_card(run):
-            yield f"GPU model: run `{_CARDS.get(run.platform or '', 'nvidia-smi -L')}`{_in_job(run)}."
+            either = f"nvidia-smi -L` or `{_CARDS['rocm']}"
+            yield f"GPU model: run `{_CARDS.get(run.platform, 'nvidia-smi -L') if run.platform else either}`{_in_job(run)}."
         ranks = run.setting("tensor_parallel_size")
         if links and isinstance(ranks, int) and ranks > 1 and not _shows_links(run):
             yield f"GPU topology: run `{_LINKS.get(run.platform or '', 'nvidia-smi topo -m')}`{_in_job(run)}."

@@ -135,7 +135,7 @@ def effective_configuration(
         if open_value is not None and open_value.value in (None, "auto"):
             evidence = open_value.evidence + resolved.evidence
             config[name] = replace(open_value, evidence=evidence, resolved=str(resolved.value))
-    for name, mentioned in stated.mentioned.items():
+    for name, mentioned in {**_step_tokens(stated), **stated.mentioned}.items():
         if name not in config or config[name].value is None:
             config[name] = mentioned
     for name in fields:
@@ -146,6 +146,20 @@ def effective_configuration(
             elif default is not None and default[0] is not None:
                 config[name] = Value(default[0], "default", (), default[1])
     return config
+
+
+_COMPILED_RANGES = ("compile_ranges_endpoints", "compile_ranges_split_points")
+
+
+def _step_tokens(stated: ConfigSources) -> dict[str, Value]:
+    """Return max_num_batched_tokens, up to which the engine compiles: the last end of its ranges, which it prints without the name."""
+    compiled = stated.engine.get("compilation_config")
+    for name in _COMPILED_RANGES:
+        ends = compiled.get(name) if isinstance(compiled, Mapping) else None
+        if isinstance(ends, list) and ends and isinstance(ends[-1], int):
+            lines = evidence_at(stated.engine_evidence, stated.engine_text, name)
+            return {"max_num_batched_tokens": Value(ends[-1], "reported", lines)}
+    return {}
 
 
 def evidence_at(evidence: tuple[Evidence, ...], text: str, name: str) -> tuple[Evidence, ...]:

@@ -66,9 +66,13 @@ def _statistics(page: Page, figures: Serving) -> list[str]:
     points = points_of(page.run)
     busy = busy_of(points)
     idle = f", {figures.samples - figures.busy:,} without load" if figures.samples > figures.busy else ""
-    several = len(figures.engines) > 1
+    seen, size = len(figures.engines), page.run.setting("data_parallel_size")
+    engines = (
+        f"{seen} of {size}" if isinstance(size, int) and size > seen and min(figures.engines) >= 0 else "all"
+    )
+    in_sum = f"; {engines} engines in sum" if seen > 1 else ""
     lines = [
-        f"{plural(figures.samples, 'statistics line')}{idle}{'; all engines in sum' if several else ''}.",
+        f"{plural(figures.samples, 'statistics line')}{idle}{in_sum}.",
         "",
     ]
     lines += _missing(page.run)
@@ -183,7 +187,7 @@ def _row(
 def _extra(run: Run, figures: Serving) -> Iterator[str]:
     # Of a few requests no hit says nothing.
     many = figures.busy >= FEW_LINES and run.setting("enable_prefix_caching") is not False
-    if figures.prefix_hit is not None and (figures.prefix_hit or many):
+    if figures.prefix_hit is not None and (figures.prefix_hit or many) and len(figures.engines) < 2:
         yield f"Prefix cache hit rate {percent(figures.prefix_hit)} at the end"
     if figures.external_hit is not None:
         yield f"external KV cache hit rate {percent(figures.external_hit)}"

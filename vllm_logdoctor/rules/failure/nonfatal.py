@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.rules.context import action
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.matching import RuleMatch, match_rules
 from vllm_logdoctor.rules.failure.requests import REFUSED
@@ -24,6 +25,10 @@ _OF_PROXY = (
     " The answer is a page in HTML, which vLLM does not send: a proxy between the two did. Set `NO_PROXY` to the server's"
     " address where the client runs."
 )
+_HELD = frozenset(
+    {"port-in-use", "gpu-memory-not-free-at-start", "no-memory-left-for-kv-cache", "oom-weights-load"}
+)
+"""Failures for want of what a server that is up holds."""
 _WELL = frozenset({"running", "clean_shutdown"})
 # File "/opt/env/bin/vllm", line 8, in <module>      File "/usr/lib/python3.12/multiprocessing/process.py", line 314, in _bootstrap
 _COMMAND = lazy_pattern(
@@ -45,8 +50,18 @@ def aside_findings(
                 if named.signature.rank == "cause" and named.rule.kind == "failure":
                     finding = named_finding(named, context.run, None)
                     words = f"A second command that wrote into this log failed; this run went on. {finding.explanation}"
-                    yield replace(finding, kind="configuration", severity="medium", explanation=words)
+                    finding = replace(finding, kind="configuration", severity="medium", explanation=words)
+                    yield _held_by_this_run(finding) if named.rule.id in _HELD else finding
                     return
+
+
+def _held_by_this_run(finding: Finding) -> Finding:
+    """Return a finding without the step to stop who holds what a second command lacks: that is the run that is well."""
+    words = "A second command that wrote into this log failed: what it needed was in use, probably by this run, which went on."
+    return replace(
+        finding, title="A second command failed beside this run", explanation=words, confidence="medium",
+        changes=(action("start no second server on the card or the port of this one"),), alternatives=(), avoid="", verify="",
+    )  # fmt: skip
 
 
 def caller_findings(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:

@@ -102,7 +102,8 @@ def eager_mode(case: RuleContext) -> Advice | None:
 def _cost(case: RuleContext) -> str:
     if seconds := _slow_step(case):
         return f" A decode step takes {seconds:.2g} s here, of which the launches are a small part: graphs will hardly change it."
-    return " Launching takes the largest share of the short steps of few requests."
+    many = case.load.running >= LOADED
+    return "" if many else " Launching takes the largest share of the short steps of few requests."
 
 
 def _slow_step(case: RuleContext) -> float | None:

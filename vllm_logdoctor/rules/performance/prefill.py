@@ -16,7 +16,7 @@ from vllm_logdoctor.rules.context import (
     setting_lines,
     whole,
 )
-from vllm_logdoctor.rules.limits import mostly_queue
+from vllm_logdoctor.rules.limits import mostly_queue, slots_may_be_taken
 from vllm_logdoctor.rules.load import weighted_median
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.performance.serving import (
@@ -55,9 +55,9 @@ def prefill_bound_queueing(case: RuleContext) -> Advice | None:
     running = max(span.sample.running or 0 for span in held)
     tokens = step_tokens_of(case.run)
     size = f"{tokens:,} tokens" if tokens else "a fixed number of tokens"
-    unknown = bool(waiting) and not slots
+    unknown = slots_may_be_taken(case.run, case.load, held)
     text = (
-        f"{case.extent('prefill-limited').capitalize()} "
+        f"{case.load.extent_of([span for span in held if span.waits or not waiting]).capitalize()} "
         + (
             f"up to {plural(waiting, 'request')} waited"
             f" {'with free max_num_seqs slots and KV cache' if slots else 'although the KV cache had room'}"

@@ -121,7 +121,8 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     waited = max(span.sample.waiting or 0 for span in held)
     queue = f"at most {plural(waited, 'request')} waited" if waited else "no request waited"
     shown = (*sample_lines(case, held, most_requests_first), *setting_lines(case, "max_num_seqs"))
-    extent = case.extent("client-limited").capitalize()
+    calm = case.spans("client-limited") if waited else [span for span in load.busy if not span.waits]
+    extent = load.extent_of(calm).capitalize()
     if load.is_short:
         text = f"{extent} {queue}: vLLM ran {usual}."
         text += "" if agreed_on(load) else " That is too little to say what limits this load."

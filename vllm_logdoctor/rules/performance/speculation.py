@@ -179,7 +179,7 @@ def speculation_not_compared(case: RuleContext) -> Advice | None:
 
 
 def speculative_decoding_eats_token_budget(case: RuleContext) -> Advice | None:
-    """Draft slots are taken from the step's tokens. Needs the engine's warning."""
+    """Draft slots are taken from the step's tokens. Needs the engine's warning; a change needs prompts that wait for tokens."""
     event = case.event("speculative-token-budget")
     budget = whole(case.run.setting("max_num_batched_tokens"))
     left = whole(event.number("tokens")) if event else None
@@ -193,7 +193,7 @@ def speculative_decoding_eats_token_budget(case: RuleContext) -> Advice | None:
         flag(
             case, "--max-num-batched-tokens", budget, 2 * budget, "needs-test", "more memory for activations"
         )
-        if budget
+        if budget and case.spans("prefill-limited")
         else ()
     )
     return Advice(

@@ -28,7 +28,7 @@ from vllm_logdoctor.run.model import Sample
 _SAID_ELSEWHERE = ("quantization-emulated", "quantization-not-optimized")
 SLOWEST_READING = 100.0
 """GB/s: half the memory bandwidth of the slowest card whose data sheet is known."""
-LEAST_LINES = 3
+LEAST_LINES = 2
 BEHIND_THE_CLIENT = CLIENTS_OWN - 0.01
 """Worth of slow steps where the client sets the pace of the run as a whole."""
 VERY_SLOW = "Very slow decode steps"
@@ -94,8 +94,6 @@ def steps_slower_than_memory(case: RuleContext) -> Advice | None:
     text = (
         f"{extent} at most {most} ran and each got at most"
         f" {rate:.3g} tokens/s: a step took {1 / rate:.2g} s or more."
-        if rate
-        else f"{extent} at most {most} ran and got no tokens."
     )
     engine = "server" if case.run.engine == "V0" else "engine core"
     text += _read(case, held) + (
