@@ -365,6 +365,7 @@ def test_a_warning_that_the_engine_outlives_until_the_log_is_cut_off_is_no_crash
     assert outcome(START, [NO_KERNELS]) == "crashed_at_startup"
     report = analyze([*START, NO_KERNELS, *LOADS]).to_markdown()
     assert report.startswith("# CUT OFF, possible failure: CUDA too old for this GPU")
+    assert "Possible cause: " in report
 
 
 ENDED = "[rank0]:[W731 16:21:51.9 ProcessGroupNCCL.cpp:1479] Warning: WARNING: destroy_process_group() was not called before program exit"

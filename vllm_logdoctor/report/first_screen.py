@@ -53,7 +53,7 @@ def first_screen(page: Page) -> FirstScreen:
             level,
             state(page),
             run_title(page.run, failed=True),
-            with_lines(page, root_lead(root), root),
+            with_lines(page, root_lead(root, page.run.outcome), root),
             quote=quote(page, root),
             actions=tuple(remedies(page, root))[:SHOWN],
             note=note(page, root, ()),

@@ -24,6 +24,7 @@ from vllm_logdoctor.report.state import (
 from vllm_logdoctor.rules.bottleneck import no_request_succeeded
 from vllm_logdoctor.rules.failure.requests import REFUSED
 from vllm_logdoctor.rules.model import Confidence, Finding
+from vllm_logdoctor.run.model import Outcome
 from vllm_logdoctor.texts import shared_start
 
 LEAD = 320
@@ -54,7 +55,7 @@ def sentence(page: Page) -> str:
     if page.root in page.diagnosis.hidden:
         return "Known failure, left out by the baseline or a suppression."
     if page.root is not None:
-        return root_lead(page.root)
+        return root_lead(page.root, page.run.outcome)
     if run.outcome in BROKEN:
         said = (
             f" {prose(run.job.job or 'The job')}: {prose(run.job.words)}."
@@ -114,14 +115,18 @@ def split_lead(text: str) -> tuple[str, str]:
     return prose(" ".join(sentences[:kept])), prose(" ".join(sentences[kept:]))
 
 
-def root_lead(root: Finding) -> str:
+def root_lead(root: Finding, outcome: Outcome = "unknown") -> str:
     """Return what the first screen says of a cause: with the doubt of its title, where the sentences state none.
+
+    Whether anything failed is not in a log that is cut off.
 
     Example:
         >>> root_lead(Finding("x", "failure", "high", "medium", "t", "The sizes do not fit. They differ."))
         'Probable cause: the sizes do not fit. They differ.'
     """
-    text, doubt = split_lead(root_explanation(root))[0], _DOUBT[doubted(root)]
+    sure = doubted(root)
+    doubt = _DOUBT["low" if outcome == "truncated" and sure == "medium" else sure]
+    text = split_lead(root_explanation(root))[0]
     if not doubt or not text or _HEDGED.search(text):
         return text
     return f"{doubt}: {text[0].lower() if _LOWERED.match(text) else text[0]}{text[1:]}"
