@@ -308,6 +308,9 @@ def test_each_failed_test_of_a_session_with_its_engine_is_a_run_and_has_its_own_
     ]
     found = runs(["=== FAILURES ==="], *sections, summary)
     assert [run.model for run in found] == ["org/bert", "org/roberta"]
+    live = [line for section in sections for line in section if line.startswith("INFO")][:3]
+    quoted = [line for section in sections for line in section if not line.startswith(("INFO", "---"))]
+    assert len(runs(live, ["=== FAILURES ==="], quoted, summary)) == 1
     text = analyze([line for part in (*sections, summary) for line in part]).to_markdown()
     assert "2 tests" not in text
     assert "until the failure" not in text

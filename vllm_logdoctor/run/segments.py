@@ -107,6 +107,7 @@ class Segmenter:
         self._by_pid = _RunOwners[tuple[str, int]]()
         self._by_host = _RunOwners[str]()
         self._claimed: Process | None = None
+        self._captured: RunBuilder | None = None
         self._drawn: list[Record] = []
 
     @property
@@ -135,14 +136,8 @@ class Segmenter:
                 run.openers.setdefault(kind, process)
                 if len(run.openers) < _MOST_OPENERS:
                     run.openers[f"{kind} {process.name}"] = process
-        elif (
-            event is None
-            and "engine" in run.openers
-            and record.text.startswith("___")
-            and begins_a_test(record)
-        ):
-            # The output of a failed test, with the engine that it starts, comes behind its heading and sources.
-            run = self._start(process)
+        elif event is None and record.text.startswith(("___", "---")):
+            run = self._of_test(run, record)
         elif process is not self._claimed and self._is_namesake(run, process):
             run = self._start(process, beside=True)
         if self._second_began is None and len(self.runs) > 1 and name not in _WAITING:
@@ -157,6 +152,16 @@ class Segmenter:
         for record in self._drawn:
             (run if record.process is process else self._owner(record.process)).add(record, None)
         self._drawn.clear()
+
+    def _of_test(self, run: RunBuilder, record: Record) -> RunBuilder:
+        """Return the run of a line of pytest: a failed test whose captured output has an engine ends where the next one begins."""
+        begins = begins_a_test(record)
+        if begins and run is self._captured and "engine" in run.openers:
+            run = self._start(record.process)
+        # With -s an engine writes as it runs, before the sections of all failed tests.
+        if (begins or " Captured std" in record.text[:80]) and "engine" not in run.openers:
+            self._captured = run
+        return run
 
     def _of_other_engine(self, run: RunBuilder, event: Event) -> RunBuilder:
         """Return the run of another engine's line: the open one where nothing of vLLM's began, else a new one."""
