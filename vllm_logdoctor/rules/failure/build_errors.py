@@ -59,9 +59,12 @@ def build_failure(
     compiler: Record, observation: Observation, context: FailureContext, rules: FailureRules
 ) -> RuleMatch:
     """Return what a compiler, a linker or CMake refused, as the finding of an observation that follows from it."""
-    values = {"exception": error_text(context.trail, compiler)[:300]}
+    said = error_text(context.trail, compiler)
+    # The words of CMake are below the line that the report quotes.
+    more = "" if said == " ".join(compiler.message.split()) else " {exception}"
+    values = {"exception": said[:300]}
     signature = Signature(
-        "", rank="symptom", priority=8, confidence="medium", title="Compiler or build tool failed", explain=_EXPLAINED,
+        "", rank="symptom", priority=8, confidence="medium", title="Compiler or build tool failed", explain=_EXPLAINED + more,
         remedy=(
             *(
                 _OUT_OF_MEMORY if _KILLED.search(compiler.message)
