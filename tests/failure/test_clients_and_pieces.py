@@ -94,9 +94,12 @@ def test_a_request_that_ended_in_an_exception_group_is_said() -> None:
         "Traceback (most recent call last):",
         frame.format("routing", 75, "app"),
         "    await response(scope, receive, send)",
+        frame.format("responses", 252, "__call__"),
+        "    async with anyio.create_task_group() as task_group:",
         "exceptiongroup.ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)",
     ]
     text = run_of(cancelled).to_markdown()
+    assert "1. Send such a request without `stream`" in text
     assert "The exception behind it is not in this log" in text
     assert "Most frequent" not in text
 

@@ -49,6 +49,8 @@ _COUNTED = "Client errors (HTTP 4xx): {statuses}."
 _ANSWERED = "The web server answered with status 500 and goes on"
 _GOES_ON = "Only this request is affected: the web server goes on after such an error"
 _GROUPED = "The exception behind it is not in this log"
+_WITHOUT_STREAM = "Send such a request without `stream`: the server then logs the exception itself."
+_STREAM = "starlette/responses.py"
 _NOT_STOPPED = "Nothing in the log says that the server stopped"
 _LOGGED_IN_PART = 'The server logged "{logged}".\nThe last line, which names the error, is not in the log.'
 _TORN = "Error while processing a request, its traceback cut off"
@@ -297,8 +299,12 @@ def _refusals(
         "answer": _answer(texts, context),
     }
     rule = rules.rule(REFUSED)
+    frames = (frame for one in texts if one.raised is not None for frame in one.raised.frames)
+    if streamed := values["grouped"] is not None and any(frame.file.endswith(_STREAM) for frame in frames):
+        rule = replace(rule, alternatives=(_WITHOUT_STREAM,))
     title, explain = (_TORN, _LOGGED_IN_PART) if torn else (_FAILED, _LOGGED)
     return finding_of(
-        rule if refused else replace(rule, title=title, meaning=""), context.run, role=None, confidence="high",
+        rule if refused else replace(rule, title=title, meaning=""), context.run,
+        role="root" if streamed else None, confidence="high",
         records=records, values=values, kind="configuration", explain="" if refused else explain,
     )  # fmt: skip
