@@ -271,3 +271,18 @@ def test_a_cache_without_a_home_directory_gets_a_folder():
     found = [one for one in analyze(lines).runs[0].findings if one.id == "no-permission-for-path"]
     assert [one.kind for one in found] == ["configuration"]
     assert "`HOME`" in found[0].alternatives[0]
+
+
+def test_a_traceback_without_its_exception_does_not_hide_what_the_other_says() -> None:
+    head = "(APIServer pid=1) ERROR 05-01 10:00:00 "
+    text = "\n".join([
+        f"{head}[chat_utils.py:9] Traceback (most recent call last):",
+        f'{head}[chat_utils.py:9]   File "/opt/site-packages/vllm/entrypoints/chat_utils.py", line 9, in apply',
+        f"{head}[chat_utils.py:9] jinja2.exceptions.TemplateError: One tool only!",
+        f"{head}[serving_chat.py:7] Error in preprocessing prompt inputs",
+        f"{head}[serving_chat.py:7] Traceback (most recent call last):",
+        f'{head}[serving_chat.py:7]   File "/opt/site-packages/vllm/entrypoints/chat_utils.py", line 9, in apply',
+    ])  # fmt: skip
+    report = analyze(text.splitlines()).to_markdown()
+    assert "chat template failed" in report
+    assert "One tool only! A template" in report

@@ -210,6 +210,7 @@ def test_a_probe_that_ends_a_slow_start_gets_its_budget():
     late = ["(EngineCore_DP0 pid=9) INFO 05-01 10:03:20 [weight_utils.py:392] Time spent downloading weights"]
     finding = root(text(START, late, killed))
     assert finding.id == "killed-by-orchestrator"
+    assert finding.title == "Ended by a signal during start-up"
     assert any("seconds" in str(change.after) for change in finding.changes)
 
 

@@ -117,6 +117,12 @@ def test_eager_mode_that_nobody_asked_for_is_not_dropped() -> None:
     assert "eager-mode" not in advice(run)
 
 
+@pytest.mark.parametrize(("running", "few"), [(4, True), (200, False)])
+def test_launches_are_the_largest_share_of_short_steps_only(running: int, few: bool) -> None:
+    run = a_run(set=EAGER, samples=load((20, {"running": running, "generation": 100.0 * running})))
+    assert ("largest share" in advice(run)["eager-mode"].explanation) is few
+
+
 def test_for_a_short_start_eager_mode_stays() -> None:
     run = a_run(set={"enforce_eager": True}, samples=load((6, {"running": 4})))
     assert knobs(advice(run)["eager-mode"]) == {"--enforce-eager": None}

@@ -144,12 +144,12 @@ def test_each_process_has_the_line_where_it_first_wrote() -> None:
 
 def test_a_call_site_has_the_first_message_that_it_printed() -> None:
     builder = built(
-        written("a" * 300),
+        written("a" * 700),
         written("b"),
         written("c", call_site=("core.py", 94)),
         written("d", call_site=None),
     )
-    assert builder.call_sites == {("core.py", 93): "a" * 200, ("core.py", 94): "c"}
+    assert builder.call_sites == {("core.py", 93): "a" * 600, ("core.py", 94): "c"}
 
 
 def test_two_clocks_in_one_line_are_those_of_a_logger_and_its_wrapper() -> None:

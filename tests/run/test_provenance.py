@@ -152,3 +152,17 @@ def test_a_plugin_whose_device_vllm_takes_for_the_cpu_is_known_by_its_modules() 
     assert run_of(*lines).run.platform == "cpu"
     worker = 'File "/opt/plugin/neuronx_distributed_model_runner.py", line 7, in execute_model'
     assert run_of(*lines, worker).run.platform == "neuron"
+
+
+def test_a_release_is_told_by_a_long_message_and_by_one_that_ray_counts() -> None:
+    long = (
+        "Default sampling parameters have been overridden by the model's Hugging Face generation config recommended from the model"
+        " creator. If this is not intended, please relaunch vLLM instance with `--generation-config vllm`."
+    )
+    short = "cudagraph dispatching keys are not initialized. No cudagraph will be used."
+    lines = (("model.py:1389", long), ("cudagraph_dispatcher.py:106", short))
+    for counted in ("", " [repeated 2x across cluster]"):
+        found = run_of(
+            *(f"(Worker pid=7) WARNING 05-07 21:12:00 [{site}] {text}{counted}" for site, text in lines)
+        )
+        assert found.version == "0.11.0"

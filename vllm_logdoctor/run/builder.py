@@ -36,6 +36,8 @@ from vllm_logdoctor.scan import AccessKey
 
 _MOST_UNKNOWN = 2000
 _MOST_CALL_SITES = 4000
+_LONGEST_MESSAGE = 600
+"""Of a call site: the sources tell no more of its message apart."""
 _MOST_PROCESSES = 2000
 _MOST_HINTS = 4000
 _MOST_HINT_RECORDS = 40_000
@@ -298,7 +300,11 @@ class RunBuilder:
             elif record.process not in self.processes:
                 self.processes_left_out = True
         if record.call_site is not None and len(self.call_sites) < _MOST_CALL_SITES:
-            self.call_sites.setdefault(record.call_site, record.message[:200])
+            if record.call_site not in self.call_sites:
+                # Ray appends to a message how often it came: [repeated 2x across cluster]
+                self.call_sites[record.call_site] = record.message.partition(" [repeated ")[0][
+                    :_LONGEST_MESSAGE
+                ]
             if self.bracketed is None:
                 self.bracketed = _is_bracketed(record)
         if not self.clock.year_known and self.year_shift == 0.0:

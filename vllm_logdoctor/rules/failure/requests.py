@@ -121,6 +121,7 @@ def _known_refusal(
         next((one for one in match_rules(text, context, rules, facts) if one.rule.id == REFUSED), None)
         for text in texts
         if not _follows_from_others(text)
+        and (text.raised is None or text.raised.type)  # A torn traceback says nothing.
     ]
     titles = {one.signature.title if one is not None else "" for one in named}
     return named[0] if len(titles) == 1 and "" not in titles else None

@@ -84,6 +84,7 @@ _P2P_TEST = lazy_pattern(r"generating GPU P2P access cache")
 _NAMES_SIGNAL = lazy_pattern(r"\bsignal[= ]SIG[A-Z]+")
 _SIGNAL_REPORT = lazy_pattern(r"\^C|(?:\[[^\]]{1,80}\] logging\.cc:\d+: )?\*\*\* SIG(?:TERM|INT) received")
 _NO_TOKEN_YET = lazy_pattern(r"Processed prompts: +0%")
+_BY_SIGNAL = "Ended by a signal during start-up"
 _MEANINGFUL = lazy_pattern(r"\w{3}")
 _STEPS = lazy_pattern(
     r"NCCL INFO|message queue communication handle|ShmRingBuffer|Found nccl|local_reader_ranks"
@@ -308,10 +309,11 @@ def _ended_from_above(
     served = run.startup_complete and not early
     severity: Severity = "medium" if served else "high"
     explain = f"{named.signature.explain}\n{rule.explain}" if named is not None else ""
-    return finding_of(
+    finding = finding_of(
         rule, run, role="root", confidence="high", records=[stop.record], values=values, severity=severity,
         explain=explain,
     )  # fmt: skip
+    return replace(finding, title=_BY_SIGNAL) if named is None and stop.kind == "signal" else finding
 
 
 def _killed(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:

@@ -44,6 +44,8 @@ _WITHOUT_NCCL = frozenset({"npu", "hpu", "tpu", "xpu", "neuron", "cpu"})
 # Lower `--max-model-len` to the estimate ...      Put `HF_MODULES_CACHE` (or `HF_HOME=/data`) on storage ...
 # A line of a template that only quotes: Compiler error: {what}.
 _QUOTATION = lazy_pattern(r"[A-Z][^{}.:]{2,40}: \{\w+\}\.?")
+# This model only supports single tool-calls at once!.      What does it mean?.
+_ENDED = lazy_pattern(r"(?<=[!?])\.(?=\s|$)")
 # Use a quantized checkpoint of the same model (FP8, AWQ, GPTQ, NVFP4), which halves or quarters the weights.
 _QUANTIZED_CHECKPOINT = lazy_pattern(
     r"a quantized checkpoint(?: of the same model)?(?: \([^)]*\), which halves or quarters the weights)?"
@@ -195,6 +197,7 @@ def filled(template: str, values: Mapping[str, Any]) -> str | None:
         {name: str(values[name]) if name in _NUMBERED else shown(values[name]) for name in names}
     )
     # What a value ends with ends the sentence too, unless it was cut.
+    sentence = _ENDED.sub("", sentence)
     if sentence.endswith("...."):
         return sentence[:-1]
     return f"{sentence[:-2]}." if sentence.endswith("..") and not sentence.endswith("...") else sentence
