@@ -138,19 +138,6 @@ def test_an_error_that_a_warning_quotes_is_none_in_a_row_of_its_own_either():
     assert root(text(rows, cut)).id != "thread-or-process-limit"
 
 
-def test_the_file_that_an_error_names_is_joined_with_the_variable_that_named_it() -> None:
-    variable = "INFO 05-01 10:00:00 [utils.py:77] Found the codec from environment variable VLLM_CODEC_PATH=/opt/codec/libcodec.so.7"
-    failed = (
-        "ERROR 05-01 10:00:01 [codec.py:42] Cannot use the codec of /opt/codec/libcodec.so.7 on this device"
-    )
-    joined = root(f"{variable}\n{failed}\n")
-    assert "The environment variable `VLLM_CODEC_PATH` names that file." in joined.explanation
-    assert joined.alternatives[0].startswith("Unset `VLLM_CODEC_PATH`")
-    assert [line.line for line in joined.evidence] == [2, 1]
-    apart = root(f"{variable.replace('.so.7', '.so.8')}\n{failed}\n")
-    assert "VLLM_CODEC_PATH" not in apart.explanation + "".join(apart.alternatives)
-
-
 def test_the_part_that_cmake_did_not_find_explains_the_error_behind_it() -> None:
     stops = "CMake Error at cmake/own.cmake:3 (message):\n  No interpreter fits:\n  /srv/env/bin/python.\n-- Configuring incomplete, errors occurred!\n"
     headers = root(

@@ -47,9 +47,6 @@ _STOPPED_EARLY = (
     "Find out what sent the signal before the start was done: a script or a tool that waits only so long, a probe, Ctrl-C.",
     "Give the start more time there: loading weights and compiling take minutes.",
 )
-# VLLM_NCCL_SO_PATH=/opt/nccl/libnccl.so.2
-_ASSIGNED = lazy_pattern(r"\b(?P<name>[A-Z][A-Z0-9_]{3,60})=(?P<path>/[^\s'\",;]{4,300})(?=[\s'\",;]|\Z)")
-_OF_VARIABLE = "Unset `{name}`, or set it to a file that is there and can be loaded: `ls -l` and `ldd` show whether it is."
 _LAST_LINES = 15
 _SURVIVED = 3
 """Records as usual behind an error after which it ended nothing."""
@@ -131,29 +128,7 @@ def _unnamed_error(context: FailureContext, rules: FailureRules, errors: list[Re
     finding = _finding(context, rules, UNKNOWN, "low", ends, values)
     if _OF_BATCH_SYSTEM.match(errors[-1].message):
         return replace(finding, title="The batch system refused", changes=(), alternatives=_OF_A_JOB)
-    finding = replace(finding, title="An error without a traceback")
-    return _with_variable(finding, context, errors[0])
-
-
-def _with_variable(finding: Finding, context: FailureContext, error: Record) -> Finding:
-    """Return the finding of an error on a file with the variable that an earlier line shows to have named the file.
-
-    Found nccl from environment variable VLLM_NCCL_SO_PATH=/opt/nccl/libnccl.so.2
-    """
-    above = (one for one in context.trail if context.place(one) < context.place(error))
-    named = ((found, one) for one in above for found in _ASSIGNED.finditer(one.message[:2000]))
-    found, record = next(
-        ((found, one) for found, one in named if found["path"] in error.message), (None, error)
-    )
-    if found is None:
-        return finding
-    name = found["name"]
-    return replace(
-        finding,
-        explanation=f"{finding.explanation} The environment variable `{name}` names that file.",
-        evidence=(*finding.evidence, context.run.evidence(record)),
-        alternatives=(_OF_VARIABLE.format(name=name), *finding.alternatives),
-    )
+    return replace(finding, title="An error without a traceback")
 
 
 def _stated_error(
