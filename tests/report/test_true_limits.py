@@ -197,3 +197,14 @@ def test_no_benchmark_of_random_text_for_a_load_of_images() -> None:
     images = [f"{line}, MM cache hit rate: 10.0%" for line in text]
     assert "--dataset-name random" in report([*START, *text, *[ANSWER] * 3000])
     assert "--dataset-name" not in report([*START, *images, *[ANSWER] * 3000])
+
+
+@pytest.mark.parametrize(("times", "shown"), [(1, True), (8, False)])
+def test_limits_over_time_are_a_table_of_a_few_periods(times: int, shown: bool) -> None:
+    waits = [256, 256, 256, 5, 5, 5, 5, 5, 5] * times
+    lines = [
+        statistics(120 + 10 * n, running, 700 if running > 5 else 0, 8.0) for n, running in enumerate(waits)
+    ]
+    text = report([*START, *lines, *[ANSWER] * 300])
+    assert ("Limits over time:" in text) is shown
+    assert ("| max_num_seqs reached |" in text) is shown

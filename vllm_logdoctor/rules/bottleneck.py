@@ -13,7 +13,6 @@ from itertools import groupby, pairwise
 
 from msgspec import Struct
 
-from vllm_logdoctor.events import Event
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.capacity.defaults import max_num_seqs_of, slots_in_a_line
@@ -140,8 +139,6 @@ def _without_statistics(run: Run) -> Bottleneck:
     if run.startup_complete or run.config or run.measured or run.phases:
         part = "the" if run.startup_complete else "a part of the"
         return Bottleneck("startup-only", f"The log shows {part} start-up and no load")
-    if (slept := run.seen("sleep-mode-freed")) is not None:
-        return _of_sleep(run, slept.first[0])
     for record in trail_of(run):
         words = next((words for text, words in _LAST_SIGNS.items() if text in record.message[:120]), "")
         if words:
@@ -176,17 +173,6 @@ def _of_failed_check(run: Run, failed: FailedCheck) -> Bottleneck:
     )
     lines = tuple(run.evidence(one) for one in dict.fromkeys((failed.record, said)))
     return Bottleneck("startup-only", f"{test} failed{at}: `{error}`", lines)
-
-
-def _of_sleep(run: Run, event: Event) -> Bottleneck:
-    """Return what a piece of a log says of sleep mode."""
-    freed, used = event.number("freed"), event.number("used")
-    words = (
-        f"Sleep mode freed {freed:g} GiB, and {used:g} GiB stayed in use"
-        if freed and used is not None
-        else "Sleep mode is in use"
-    )
-    return Bottleneck("startup-only", f"{words}; the log has no load", (run.evidence(event.record),))
 
 
 def _is_own_error(record: Record) -> bool:

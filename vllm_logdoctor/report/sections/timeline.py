@@ -17,7 +17,7 @@ from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.model import Evidence, Phase
 
-_PERIODS = 8
+_MOST_PERIODS = 8
 _DEEPEST = 3
 _LEAST_PHASES = 3
 _LONG_START = 60.0
@@ -216,12 +216,12 @@ def _began(page: Page, phase: Phase) -> str:
 
 
 def _periods(page: Page) -> list[str]:
+    """Return what limited the run when; nothing of a load that changes its limit again and again, or that only its client limits."""
     periods = page.diagnosis.bottleneck.periods
     few = sum(period.samples for period in periods) < FEW_LINES
     names = {period.name for period in periods}
-    if few or len(names) < 2 or names <= _BY_THE_CLIENT:
+    if few or len(names) < 2 or names <= _BY_THE_CLIENT or len(periods) > _MOST_PERIODS:
         return []
-    shown = sorted(periods, key=lambda period: -period.samples)[:_PERIODS]
     rows = [
         [
             moment_of(page.run, period.start),
@@ -230,8 +230,5 @@ def _periods(page: Page) -> list[str]:
             prose(period.reason) + page.cited(period.evidence, 2),
         ]
         for period in periods
-        if period in shown
     ]
-    left = len(periods) - len(rows)
-    more = f" (the {len(rows)} longest of {len(periods)})" if left else ""
-    return [f"Limits over time{more}:", "", *table(["from", "to", "limit", "load"], rows), ""]
+    return ["Limits over time:", "", *table(["from", "to", "limit", "load"], rows), ""]
