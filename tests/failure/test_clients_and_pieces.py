@@ -259,7 +259,7 @@ def test_a_request_without_a_placeholder_is_explained_while_the_server_goes_on()
     ]
     text = run_of(lines).to_markdown()
     assert text.startswith("# REQUEST ERROR: no placeholder found for the")
-    assert "leave out `--chat-template`" in text
+    assert "Leave out `--chat-template`" in text
 
 
 def test_a_download_of_a_build_on_windows_asks_for_linux_and_for_variables() -> None:

@@ -59,6 +59,8 @@ def test_seconds_of_a_short_batch_keep_their_fraction() -> None:
         [bar, "INFO 08-30 03:22:42 multiproc_worker_utils.py:136] Terminating local vLLM worker processes"]
     )
     assert "1 prompt completed in 1.5 s," in text
+    assert text.count("completed in") == 1  # The section has only what the verdict leaves out.
+    assert "1,193 input tokens/s" in text
     assert "keep the engine core's lines" not in text
 
 

@@ -63,7 +63,17 @@ def offline(page: Page) -> list[str]:
     if not batches:
         return []
     if len(batches) == 1:
-        return [f"{_batch_words(batches[0])}{page.cited([batches[0].evidence])}.", ""]
+        (batch,) = batches
+        # What else it says is the verdict of a run without statistics.
+        said = page.root is None and not page.run.samples and batch.done == batch.total
+        words = (
+            _batch_words(batch)
+            if not said
+            else f"{number(batch.input)} input tokens/s"
+            if batch.input
+            else ""
+        )
+        return [f"{words}{page.cited([batch.evidence])}.", ""] if words else []
     done = sum(batch.done for batch in batches)
     seconds = sum(batch.seconds or 0.0 for batch in batches)
     shown = batches[-_BATCHES:]

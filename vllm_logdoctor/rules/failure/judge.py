@@ -107,7 +107,7 @@ def _in_a_test(root: Finding, context: FailureContext) -> Finding:
     ways = tuple(way for way in root.alternatives if "--" not in way)
     changes = tuple(one for one in root.changes if one.kind != "flag")
     if (ways, changes) != (root.alternatives, root.changes):
-        ways = (steps_of_test(context.trail)[0], *ways)
+        ways = (*ways, steps_of_test(context.trail)[0])
     avoid = root.avoid if "--" not in root.avoid else ""
     return replace(root, changes=changes, alternatives=ways, avoid=avoid)
 
