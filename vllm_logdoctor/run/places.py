@@ -41,13 +41,13 @@ def kind_of_request(frames: Sequence[Frame]) -> str:
 
 
 def file_name(file: str) -> str:
-    """Return the name of a file without its folders; of a package, which all have the same name, with its own.
+    """Return the name of a file without its folders; with its own where many folders have one of the name.
 
-    >>> file_name("/opt/vllm/v1/structured_output/__init__.py"), file_name("C:/vllm/utils.py")
-    ('structured_output/__init__.py', 'utils.py')
+    >>> file_name("/opt/vllm/v1/structured_output/__init__.py"), file_name("C:/vllm/utils.py"), file_name("vllm/envs.py")
+    ('structured_output/__init__.py', 'vllm/utils.py', 'envs.py')
     """
     folders = file.split("/")
-    return "/".join(folders[-2:] if folders[-1] == "__init__.py" else folders[-1:])
+    return "/".join(folders[-2:] if folders[-1] in ("__init__.py", "utils.py") else folders[-1:])
 
 
 def file_and_function(file: str, function: str) -> str:
