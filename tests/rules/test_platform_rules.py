@@ -112,3 +112,16 @@ def test_missing_parts_of_the_ascend_plugin_are_named() -> None:
 def test_the_length_that_a_tpu_takes_is_the_one_that_vllm_names() -> None:
     run = a_run(set={"max_model_len": 131072}, messages=(LENGTH,), platform="tpu", version="0.9.1")
     assert knobs(advice(run)["context-too-long-for-tpu-kernel"]) == {"--max-model-len": 65536}
+
+
+def test_one_slower_code_path_is_not_spoken_of_as_several() -> None:
+    slow = (
+        "Triton is not installed. triton-cpu is expected on x86 CPUs.",
+        "To make v1/embeddings API fast, please install orjson by `pip install orjson`",
+    )
+    one, both = (
+        advice(a_run(messages=slow[:count], samples=BUSY, platform="cpu"))["slower-paths-taken"]
+        for count in (1, 2)
+    )
+    assert "how much it costs" in one.explanation
+    assert "how much each costs" in both.explanation
