@@ -73,6 +73,8 @@ def caller_findings(context: FailureContext, rules: FailureRules) -> Iterator[Fi
         # The server's own exit:   File "/usr/lib/python3.12/weakref.py", line 666, in _exitfunc
         of_server = block.process.role or any(map(is_file_of_vllm, files))
         called = any(owner_of(file) == PROGRAM for file in files)
+        # A status of 5xx is the other end of an error that the server logs or counts itself.
+        of_server = of_server or block.last_raised.name == "InternalServerError"
         foreign = block.call_site is None and called and not of_server
         if context.kind(number) != "error" or number in context.ending.fatal or not foreign:
             continue
