@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from hypothesis import given, settings
@@ -9,7 +10,9 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
+from tests.failure.test_naming import LOAD, at_start
 from tests.report.synthetic import make_analysis
+from vllm_logdoctor import analyze
 from vllm_logdoctor.report import markdown
 from vllm_logdoctor.report.reader import reader
 
@@ -149,6 +152,15 @@ def test_a_server_that_is_restarted_in_vain_is_described_once(analysis_of):
     text = markdown.render(analysis_of(failure=True, runs=3))
     assert text.count("The same failure as in run 1") == 2
     assert text.count("Because Qwen") == 1
+
+
+def test_the_same_error_with_and_without_a_header_is_the_same_failure_with_the_same_settings():
+    framed = at_start("KeyError: 'masks'", LOAD)
+    bare = re.sub(r"ERROR \S+ \S+ \[core\.py:\d+\] ", "", framed)
+    text = analyze([*framed.splitlines(), *bare.splitlines()]).to_markdown()
+    assert bare != framed
+    assert text.count("The same failure as in run 1") == 1
+    assert "As in run 1." not in text
 
 
 def test_numbers_carry_their_origin(analysis):

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.plan.model import Plan, WhatIf
+from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.naming import BROKEN
 from vllm_logdoctor.report.opinion import Opinion
 from vllm_logdoctor.rules.bottleneck import Bottleneck
@@ -21,6 +22,8 @@ from vllm_logdoctor.texts import shared_start
 __all__ = ["SCHEMA", "AlreadyRight", "Analysis", "Diagnosis", "Message"]
 
 SCHEMA = "logdoctor/1"
+_SAME = 400
+"""Characters by which two errors are the same."""
 _NUMBER = lazy_pattern(r"\d+")
 
 
@@ -101,7 +104,9 @@ class Analysis(Struct, frozen=True, dict=True):
         for one in self.runs:
             root = one.shown_root
             if root is not None and root.evidence:
-                before = first.setdefault((root.id, _NUMBER.sub("", root.evidence[0].text)), one.run)
+                before = first.setdefault(
+                    (root.id, _NUMBER.sub("", excerpt(root.evidence[0].text, limit=_SAME))), one.run
+                )
                 if before is not one.run:
                     found[one.run.number] = before
         return found

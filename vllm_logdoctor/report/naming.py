@@ -41,9 +41,6 @@ STATES: dict[Outcome, str] = {
 }
 """Where the log does not show that the run broke, its error is no more than an error."""
 
-_SERVING = "while serving"
-_BY_KIND = {"offline": "after start-up", "unknown": "after start-up"}
-"""Of an engine without a server, and one of which a piece of a log does not show what it did."""
 _STATES_BY_KIND = {
     "build": "BUILD FAILED",
     "test": "TESTS FAILED",
@@ -356,8 +353,8 @@ def failed_state(run: Run) -> str:
 
 
 def _of_kind(run: Run, words: str) -> str:
-    """Return words on a run in those of its kind."""
-    return words.replace(_SERVING, _BY_KIND.get(run.kind, _SERVING))
+    """Return words on a run; an engine without a server, or of which a piece does not show one, did not serve."""
+    return words.replace("while serving", "after start-up") if run.kind in ("offline", "unknown") else words
 
 
 def _says_no_more(run: Run, end: str) -> bool:

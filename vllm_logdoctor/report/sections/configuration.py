@@ -184,7 +184,8 @@ def _differences(page: Page, before: Run) -> list[str]:
     config = page.run.config
     changed = _changed(config, before.config)
     if not changed:
-        return [f"As in run {before.number}."]
+        # The first screen of the same failure names that run.
+        return [] if before is page.failed_before else [f"As in run {before.number}."]
     rows = [
         [
             code(name),
