@@ -55,7 +55,7 @@ def engine_makes_no_progress(case: RuleContext) -> Advice | None:
     waits = wait_behind(case.run, case.load.spans)
     waited = (waits.record.time or 0.0) - (last.time or 0.0) if waits else 0.0
     text = (
-        f"For {duration(sum(span.seconds for span in still) + waited)} {plural(last.running or 0, 'request')} ran without"
+        f"For {duration(sum(span.seconds for span in still) + waited)}, {plural(last.running or 0, 'request')} ran without"
         f" progress: no prompt, no token, KV usage at {last.kv_usage or 0.0:g} % throughout. A long prompt would"
         " take cache with every chunk; here a step does not end: a collective waits for a rank, a kernel hangs or"
         " is being compiled, or a grammar is being built."
