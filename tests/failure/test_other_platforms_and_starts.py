@@ -197,3 +197,32 @@ def test_a_spyre_start_is_complete_when_all_shapes_are_warmed_up() -> None:
     assert half.outcome == "truncated"
     assert whole.startup_complete
     assert whole.outcome != "truncated"
+
+
+def test_the_line_of_another_program_is_no_rest_of_the_line_above() -> None:
+    command = "docker run --rm --gpus all --ipc=host vllm/vllm-openai:v0.10.0 --model org/m"
+    refused = "docker: Error response from daemon: could not select device driver with capabilities: [[gpu]]."
+    (finding,) = [one for one in analyze([command, refused]).runs[0].findings if one.role == "root"]
+    assert [line.line for line in finding.evidence] == [2]
+
+
+def test_a_release_that_no_index_has_is_no_conflict_of_packages() -> None:
+    lines = [
+        "ERROR: Could not find a version that satisfies the requirement vllm==0.99.0 (from versions: 0.8.5)",
+        "ERROR: No matching distribution found for vllm==0.99.0",
+    ]
+    text = analyze(lines).to_markdown()
+    assert text.startswith("# BUILD FAILED: Installer finds no such package")
+    assert "have no vllm==0.99.0 for this Python" in text
+
+
+def test_the_line_of_code_that_raises_is_not_the_error_of_a_client() -> None:
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/srv/ask.py", line 40, in <module>',
+        "    answer = client.chat.completions.create()",
+        '  File "/opt/lib/python3.12/site-packages/openai/_base_client.py", line 1040, in request',
+        "    raise APIConnectionError(request=request) from err",
+        "openai.APIConnectionError: Connection error.",
+    ]
+    assert "`openai.APIConnectionError: Connection error.` [L6]" in analyze(lines).to_markdown()

@@ -24,7 +24,7 @@ _NOT_TAKEN = lazy_pattern(
 # openai.APIConnectionError: Connection error.      aiohttp.client_exceptions.ClientConnectorError: Cannot connect to host 10.0.0.5:8000
 # OpenAI API error: Connection error.      HTTPConnectionPool(host='gw', port=8000): Max retries exceeded with url: /v1/models (Caused by ...)
 _UNREACHED = lazy_pattern(
-    r"\b(?:openai\.)?APIConnectionError\b|aiohttp\.client_exceptions\.ClientConnector\w*Error|httpx\.ConnectError\b"
+    r"(?<!raise )\b(?:openai\.)?APIConnectionError\b|aiohttp\.client_exceptions\.ClientConnector\w*Error|httpx\.ConnectError\b"
     r"|\berror: Connection error\.\s*$|\bConnectionError: The vLLM server can't be reached at "
     r"|ConnectionPool\(host='[^']{1,200}', port=\d+\): Max retries exceeded with url: /(?:v1/|health\b)"
 )

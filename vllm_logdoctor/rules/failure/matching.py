@@ -39,6 +39,8 @@ _ANY_TYPES = (
 # insufficient for CUDA runtime version      (a mail or a terminal broke the line)
 _BROKEN = lazy_pattern(r"\n[ \t]{0,8}(?=[a-z(])")
 _ANY_WORDS = "quux zab fnord"
+# docker: Error response from daemon      (no rest of the line above)
+_OF_PROGRAM = lazy_pattern(r"[a-z][\w./-]*: ")
 _TELLING = frozenset({"INFO", "DEBUG"})
 """Records of these levels report settings and steps: "quantization=None" above a failure speaks against no cause."""
 
@@ -357,6 +359,7 @@ def _wrapped(observation: Observation, context: FailureContext) -> list[Record]:
         if not one.level
         and (one.file, one.line) == (record.file, record.line + 1)
         and indentation(one.message) == indent
+        and not _OF_PROGRAM.match(one.message)
         and (indent or one.message[:1].islower() or one.message[:1].isdigit())
     ]
 
@@ -369,7 +372,8 @@ def _begun_above(observation: Observation, context: FailureContext) -> list[Reco
     """
     record = observation.record
     above = context.trail[max(0, observation.position - 1) : observation.position]
-    if observation.raised is not None or observation.framed or not record.message[:1].islower():
+    rest = record.message[:1].islower() and not _OF_PROGRAM.match(record.message)
+    if observation.raised is not None or observation.framed or not rest:
         return []
     return [
         one
