@@ -274,4 +274,5 @@ def test_lines_of_a_part_of_the_engines_are_not_called_those_of_all(size: int, s
     lines = [statistics(120, 9, 0, 9.9).replace("hit rate: 0.0", "hit rate: 66.0")]
     text = report([*start, *lines, *[line.replace("Engine 000", "Engine 001") for line in lines]])
     assert f"; {said}." in text
+    assert ("tokens/s in one statistics line (2 of 8 engines)" in text) is (size == 8)
     assert "hit rate 66" not in text, "one engine's"

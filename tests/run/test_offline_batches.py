@@ -118,3 +118,27 @@ def test_a_platform_that_is_detected_while_the_program_goes_on_begins_nothing() 
 def test_the_speed_of_all_batches_is_stated() -> None:
     (diagnosis,) = analyse(inputs_from(LOG.encode()), Options()).runs
     assert "86.1 output tokens/s" in diagnosis.bottleneck.reason  # 10 prompts at 80, then 4 at 90
+
+
+def test_a_full_bar_behind_a_full_one_that_was_faster_is_another_batch() -> None:
+    bar = "Processed prompts: 100%|##########| 100/100 [{}<00:00,  2.32it/s]"
+    for times, batches in (
+        (("00:43", "01:41", "02:49"), 3),
+        (("00:43", "00:43"), 1),
+        (("00:43", "00:44"), 1),
+    ):
+        lines = [LOG.splitlines()[0], *(bar.format(time) for time in times)]
+        (diagnosis,) = analyse(inputs_from("\n".join(lines).encode()), Options()).runs
+        assert len(offline_batches(diagnosis.run)) == batches
+
+
+def test_results_of_several_programs_have_no_length_in_common() -> None:
+    result = "Processed prompts: 100%|##########| 100/100 [{}<00:00,  2.32it/s]\nThroughput: 2.32 requests/s, 1056.36 tokens/s"
+    one, more = (
+        analyze([LOG.splitlines()[0], *"\n".join(result.format(time) for time in times).splitlines()])
+        .runs[0]
+        .title
+        for times in (("00:43",), ("00:43", "01:41"))
+    )
+    assert "log of 43.1 s" in one
+    assert "log of" not in more

@@ -11,7 +11,7 @@ from vllm_logdoctor.report.figures import at_once, number, percent, statuses
 from vllm_logdoctor.report.naming import PHASES, per_engine
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.series import Point, points_of
-from vllm_logdoctor.report.serving import FEW_LINES, requests_of, summed_of
+from vllm_logdoctor.report.serving import FEW_LINES, part_of_engines, requests_of, summed_of
 from vllm_logdoctor.report.sweep import Step, steps_of_sweep
 from vllm_logdoctor.rules.capacity.memory import memory_of
 from vllm_logdoctor.rules.context import plural
@@ -152,7 +152,8 @@ def _of_load(run: Run) -> Iterator[Figure]:
             words = (
                 f"{number(least.generation)} tokens/s in lines with {_requests(least)}, {number(peak)} peak"
             )
-        yield "generation", _of_few(figures.busy, peak) if figures.busy < FEW_LINES else words
+        part = f" ({part})" if (part := part_of_engines(run)) else ""
+        yield "generation", (_of_few(figures.busy, peak) if figures.busy < FEW_LINES else words) + part
     elif figures.prompt.max:
         mean, peak = figures.prompt.mean_busy or 0.0, figures.prompt.max
         words = f"{number(mean)} tokens/s mean, {number(peak)} peak"

@@ -297,6 +297,8 @@ def run_title(run: Run, *, failed: bool = False) -> str:
 def _covered(run: Run) -> list[str]:
     """Return how long a log covers; nothing for lines copied from the middle of a run, whose length says nothing of it."""
     seconds = _seconds(run)
+    if run.kind == "offline" and len(run.benchmarks) > 1:
+        return []  # Pieces of several programs, whose loading prints no time.
     if seconds < 1 or not (start_seen(run) or shows_a_run(run)):
         return []
     if is_client(run):

@@ -102,6 +102,13 @@ def _whole(run: Run) -> Serving:
     )
 
 
+def part_of_engines(run: Run) -> str:
+    """Return how many of the engines printed statistics, "2 of 8 engines", where not all did."""
+    size, seen = run.setting("data_parallel_size"), {sample.engine for sample in run.samples}
+    part = isinstance(size, int) and 1 < len(seen) < size and min(seen) >= 0
+    return f"{len(seen)} of {size} engines" if part else ""
+
+
 def summed_of(points: Sequence[Point]) -> Serving:
     """Return the figures of all engines in sum."""
     full = full_of(points)

@@ -108,6 +108,9 @@ def added(series: list[Gauge], gauge: Gauge) -> list[Gauge]:
 
 
 def _goes_on(before: Progress, state: Progress) -> bool:
+    """Return whether a bar shows a later state of the one before: a full one is only drawn again."""
+    if before.done == before.total and (state.seconds or 0.0) > (before.seconds or 0.0) + 1.0:
+        return False
     slower = state.seconds is None or before.seconds is None or state.seconds >= int(before.seconds)
     return state.total == before.total and state.done >= before.done and slower
 

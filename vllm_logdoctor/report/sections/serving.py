@@ -11,7 +11,7 @@ from vllm_logdoctor.report.figures import capital, number, percent, statuses, ta
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.sections.totals import benchmarks, offline, speculation_line, transfers
 from vllm_logdoctor.report.series import Point, points_of
-from vllm_logdoctor.report.serving import FEW_LINES, Serving, requests_of, serving_of
+from vllm_logdoctor.report.serving import FEW_LINES, Serving, part_of_engines, requests_of, serving_of
 from vllm_logdoctor.report.sparkline import sparkline, timed_columns
 from vllm_logdoctor.report.sweep import Step, steps_of_sweep
 from vllm_logdoctor.rules.context import plural
@@ -66,11 +66,8 @@ def _statistics(page: Page, figures: Serving) -> list[str]:
     points = points_of(page.run)
     busy = busy_of(points)
     idle = f", {figures.samples - figures.busy:,} without load" if figures.samples > figures.busy else ""
-    seen, size = len(figures.engines), page.run.setting("data_parallel_size")
-    engines = (
-        f"{seen} of {size}" if isinstance(size, int) and size > seen and min(figures.engines) >= 0 else "all"
-    )
-    in_sum = f"; {engines} engines in sum" if seen > 1 else ""
+    several = len(figures.engines) > 1
+    in_sum = f"; {part_of_engines(page.run) or 'all engines'} in sum" if several else ""
     lines = [
         f"{plural(figures.samples, 'statistics line')}{idle}{in_sum}.",
         "",
