@@ -350,3 +350,29 @@ def test_lines_without_a_word_are_kept_at_the_end_of_a_log() -> None:
     rule = "(APIServer pid=1) INFO 03-04 10:05:00 [utils.py:299] ----------"
     (run,) = runs(start(), [statistics(), *[rule] * 40])
     assert run.run.ended == run.run.started + 300
+
+
+IMPORTED = "INFO {} [importing.py:44] Triton is installed but 0 active driver(s) found"
+FOUND = "INFO {} [__init__.py:244] No platform plugin was found that could be activated"
+
+
+def ends_and_begins(*parts: list[str]) -> tuple[float, int]:
+    """Return how long the first run was, and the line with which the second one begins."""
+    first, second = runs(*parts)
+    return first.run.ended - first.run.started, second.run.first_line
+
+
+def test_what_a_start_prints_before_its_version_is_of_that_start() -> None:
+    """The server before was killed without a word."""
+    lead = [line.format("03-04 10:59:58") for line in (IMPORTED, FOUND)]
+    once = [line.format("03-04 10:00:00") for line in (IMPORTED, FOUND)]
+    again = start(pid=50, clock="03-04 11:00")
+    assert ends_and_begins(once, start(), [statistics()], lead, again) == (60, 9)
+    late = [IMPORTED.format("03-04 10:10:00")]
+    assert ends_and_begins(once, start(), [statistics()], late, again) == (600, 10), "no start takes so long"
+    unheard = [FOUND.format("03-04 10:59:58")]
+    assert ends_and_begins(once[:1], start(), [statistics()], unheard, again)[1] == 9, (
+        "no line of the last start"
+    )
+    own = ["(APIServer pid=1) INFO 03-04 10:59:58 [utils.py:253] non-default args were seen"]
+    assert ends_and_begins(once, start(), [statistics()], own, again)[1] == 10, "of the server that is up"

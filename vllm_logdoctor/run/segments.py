@@ -16,6 +16,7 @@ from vllm_logdoctor.run.launches import Launches
 from vllm_logdoctor.run.other_programs import begins_a_test
 from vllm_logdoctor.run.sampling import RecordBudget
 from vllm_logdoctor.run.servers import SIGNATURES, VLLM, is_inside, server_after
+from vllm_logdoctor.run.termination import stop_kind
 from vllm_logdoctor.scan import AccessBlock, AccessKey
 
 VERSION_LINES = frozenset({"api-server-version", "banner-version"})
@@ -43,12 +44,16 @@ _COUNTED_BEFORE = frozenset({*BEGINNINGS, *SIGNATURES, "throughput"})
 """Access lines belong to the statistics line after them, and to the run before the one that begins."""
 _WAITING = frozenset({"request-received", "request-added", "request-finished"})
 """Their records come with the next line of another kind, behind access lines that a chunk may end with."""
+_OF_A_LIFE = _WAITING | OPENERS | SIGNATURES.keys() | {"throughput"}
+"""Lines that are not of a start before the first telling one."""
 _MOST_PREFIXES = 1024
 _MOST_CLAIMS = 16384
 """Processes and hosts that are remembered with the run that they belong to."""
 _MOST_OPENERS = 512
-_MOST_DRAWN = 12
-"""Lines without a word at the top of a banner."""
+_MOST_HELD = 16
+"""Lines that a process prints before the first one that tells a start: plugins, the platform, the top of a banner."""
+_PAUSE, _START = 1.0, 60.0
+"""Seconds between the last line of a run and the first one of the next start, at least; and from there to the line that begins a run, at most."""
 _MOST_ALIVE = 16
 """Servers that may write to one log side by side."""
 
@@ -108,7 +113,7 @@ class Segmenter:
         self._by_host = _RunOwners[str]()
         self._claimed: Process | None = None
         self._captured: RunBuilder | None = None
-        self._drawn: list[Record] = []
+        self._held: list[tuple[Record, Event | None, int]] = []
 
     @property
     def current(self) -> RunBuilder:
@@ -117,9 +122,39 @@ class Segmenter:
 
     def add(self, record: Record, event: Event | None, count: int = 1) -> None:
         """Give a record, which represents `count` lines like it, to its run."""
-        if _is_drawn(record) and len(self._drawn) < _MOST_DRAWN:
-            self._drawn.append(record)  # The top of a banner, whose version line begins the run.
+        if self._may_begin(record, event):
+            self._held.append((record, event, count))
             return
+        held, self._held = self._held, []
+        opens = event is not None and event.pattern.id in OPENERS
+        first = [opens and _leads_to(one[0], record) for one in held]
+        for one, leads in zip(held, first, strict=True):
+            if not leads:
+                self._give(*one)
+        before = self.current
+        run = self._run_of(record, event)
+        for one, leads in zip(held, first, strict=True):
+            if leads:
+                (run.add if self.current is not before else self._give)(*one)
+        run.add(record, event, count)
+
+    def _give(self, record: Record, event: Event | None, count: int = 1) -> None:
+        self._run_of(record, event).add(record, event, count)
+
+    def _may_begin(self, record: Record, event: Event | None) -> bool:
+        """Return whether a line may be of a start whose telling line follows: a front process's, after a pause, that the last start had too."""
+        run, name = self.current, event.pattern.id if event is not None else ""
+        if "engine" not in run.openers or run.now is None or record.time is None or record.call_site is None:
+            return False
+        paused = record.time + run.year_shift - run.now >= _PAUSE
+        # The top of a banner has no word.
+        known = record.call_site in run.call_sites or not any(map(str.isalnum, record.message))
+        if not ((paused and known) or self._held) or len(self._held) >= _MOST_HELD or name in _OF_A_LIFE:
+            return False
+        return record.level in ("INFO", "WARNING") and _is_front(record.process) and stop_kind(record) is None
+
+    def _run_of(self, record: Record, event: Event | None) -> RunBuilder:
+        """Return the run of a record; one that begins a run begins it."""
         if self._accesses and event is not None and event.pattern.id in _COUNTED_BEFORE:
             self.flush_accesses()
         process = record.process
@@ -144,14 +179,13 @@ class Segmenter:
             self._second_began = record.file, record.line
         if process is not self._claimed:
             self._claim(process, run)
-        self._flush_drawn(run, process)
-        run.add(record, event, count)
+        return run
 
-    def _flush_drawn(self, run: RunBuilder, process: Process | None) -> None:
-        """Give lines without a word to the run of the next line of their process."""
-        for record in self._drawn:
-            (run if record.process is process else self._owner(record.process)).add(record, None)
-        self._drawn.clear()
+    def _release(self) -> None:
+        """Give the lines that wait for a start to the run that went on."""
+        held, self._held = self._held, []
+        for one in held:
+            self._give(*one)
 
     def _of_test(self, run: RunBuilder, record: Record) -> RunBuilder:
         """Return the run of a line of pytest: a failed test whose captured output has an engine ends where the next one begins."""
@@ -176,6 +210,7 @@ class Segmenter:
 
     def add_fast(self, line: FastLine) -> None:
         """Give a line that was read in one step to its run: it opens none."""
+        self._release()
         if self._accesses and line.figures is not None:
             self.flush_accesses()
         process = line.prefix.process
@@ -189,6 +224,7 @@ class Segmenter:
 
     def add_accesses(self, counts: Counter[AccessKey]) -> None:
         """Give access lines to the runs that wrote them; where several servers live side by side, by the name on each line."""
+        self._release()
         if self._second_began is None or not isinstance(counts, AccessBlock):
             self.runs[0].add_accesses(counts)
             return
@@ -203,7 +239,7 @@ class Segmenter:
 
     def flush(self) -> None:
         """Give all that waits to its run."""
-        self._flush_drawn(self.current, None)
+        self._release()
         self.flush_accesses()
 
     def flush_accesses(self) -> None:
@@ -413,9 +449,10 @@ def _is_started_beside(run: RunBuilder, first: Process, record: Record) -> bool:
     return same_model and first.pid != record.process.pid and 0 <= time - (before.time or 0.0) <= _AT_ONCE
 
 
-def _is_drawn(record: Record) -> bool:
-    """Return whether a logger wrote a line without a word: the empty line and the picture at the top of a banner."""
-    return record.call_site is not None and not any(map(str.isalnum, record.message))
+def _leads_to(record: Record, opener: Record) -> bool:
+    """Return whether a line is of the process whose line begins a run, or of one without a name, less than a minute before."""
+    same = record.process.pid in (None, opener.process.pid)
+    return same and (opener.time is None or 0 <= opener.time - (record.time or 0.0) <= _START)
 
 
 def _is_front(process: Process) -> bool:
