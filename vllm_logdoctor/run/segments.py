@@ -50,7 +50,7 @@ _MOST_PREFIXES = 1024
 _MOST_CLAIMS = 16384
 """Processes and hosts that are remembered with the run that they belong to."""
 _MOST_OPENERS = 512
-_MOST_HELD = 16
+_MOST_HELD = 64
 """Lines that a process prints before the first one that tells a start: plugins, the platform, the top of a banner."""
 _PAUSE, _START = 1.0, 60.0
 """Seconds between the last line of a run and the first one of the next start, at least; and from there to the line that begins a run, at most."""
