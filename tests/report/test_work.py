@@ -96,8 +96,8 @@ def test_the_last_results_of_many_are_side_by_side(analysis: Analysis) -> None:
     run = analysis.runs[0].run
     run.benchmarks = [Benchmark("throughput", {"requests/s": float(n)}, (LINE,)) for n in range(9)]
     section = markdown.render(analysis)
-    assert "9 results of a throughput benchmark in this log, the last 4:" in section
-    assert "| requests/s | 5 | 6 | 7 | 8 |" in section
+    assert "9 results of a throughput benchmark in this log, the last 6:" in section
+    assert "| requests/s | 3 | 4 | 5 | 6 | 7 | 8 |" in section
 
 
 def test_json_holds_the_same(analysis: Analysis) -> None:

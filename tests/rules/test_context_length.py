@@ -89,4 +89,6 @@ def test_prompts_and_answers_that_do_not_fit_are_told_apart() -> None:
         in found.explanation
     )
     assert "In 1 the prompt alone is too long." in found.explanation
+    bound = "you requested 3000 output tokens and your prompt contains at least 5193 input tokens."
+    assert "the prompt fits" not in advice(server(bound, bound))["requests-beyond-context"].explanation
     assert knobs(found)["--max-model-len"] == 9216

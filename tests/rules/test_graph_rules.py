@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.rules.making import a_run, advice, knobs, load
+from vllm_logdoctor.report.effects import origin_words
 
 EAGER = {"enforce_eager": True}
 ACROSS = "tensor_parallel_size=4 is bigger than a reserved number of GPUs (1 GPUs) in a node ab12."
@@ -29,8 +30,7 @@ def test_a_burst_of_half_a_minute_is_no_single_stream() -> None:
     """Three lines with 2, 4 and 125 requests show no usual number of them."""
     lines = (load((1, {"running": number, "generation": 99.0})) for number in (4, 125, 2))
     found = advice(a_run(set=EAGER, samples=tuple(sample for one in lines for sample in one)))["eager-mode"]
-    assert found.effect is not None
-    assert (found.effect.low, found.effect.high) == (1.0, 4.10)
+    assert found.effect is None
     assert "in the median" not in found.explanation
 
 
@@ -117,12 +117,6 @@ def test_eager_mode_that_nobody_asked_for_is_not_dropped() -> None:
     assert "eager-mode" not in advice(run)
 
 
-@pytest.mark.parametrize(("running", "few"), [(4, True), (200, False)])
-def test_launches_are_the_largest_share_of_short_steps_only(running: int, few: bool) -> None:
-    run = a_run(set=EAGER, samples=load((20, {"running": running, "generation": 100.0 * running})))
-    assert ("largest share" in advice(run)["eager-mode"].explanation) is few
-
-
 def test_for_a_short_start_eager_mode_stays() -> None:
     run = a_run(set={"enforce_eager": True}, samples=load((6, {"running": 4})))
     assert knobs(advice(run)["eager-mode"]) == {"--enforce-eager": None}
@@ -198,6 +192,7 @@ def test_graphs_make_a_single_stream_no_faster_than_the_card_reads_its_weights()
     effect = advice(a_run(set=eager, measured=sizes, samples=single))["eager-mode"].effect
     assert effect is not None
     assert effect.high == pytest.approx(1008 / 644, abs=0.02)
+    assert "cut to 1.5" in origin_words(effect)  # Beside what was measured, in the short form as well.
     slow = load((12, {"running": 1, "generation": 5.5, "kv": 1.0}))
     unbounded = advice(a_run(set=eager, measured=sizes, samples=slow))["eager-mode"].effect
     assert unbounded is not None

@@ -225,6 +225,11 @@ def test_what_to_check_of_a_client_follows_from_what_ran_at_once(
     assert words in found.explanation
 
 
+def test_a_number_that_falls_again_and_again_is_no_limit_of_the_client() -> None:
+    lines = load(*[(2, {**UNDER_USED, "running": number}) for number in (52, 61, 15, 56, 21, 60)])
+    assert "hardly changes" not in advice(a_run(samples=lines))["client-concurrency-bound"].explanation
+
+
 LONG_PROMPT = {"running": 1, "generation": 0.8, "prompt": 13_000.0, "kv": 1.4}
 
 

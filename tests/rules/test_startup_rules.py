@@ -188,6 +188,9 @@ def test_a_capture_of_minutes_is_as_severe_as_its_part_of_the_run_and_nothing_th
     )  # fmt: skip
     assert [advice(run)[name].severity for run in (most, little, usual)] == ["high", "medium", "low"]
     assert advice(most)[name].changes
+    assert (
+        "Dynamo" not in advice(most)[name].title + advice(most)[name].explanation
+    )  # A part that took no time.
     assert not advice(usual)[name].changes
     assert "CUDA graphs" not in {one.name for one in already_right(most)}
     assert "CUDA graphs" in {one.name for one in already_right(usual)}

@@ -77,7 +77,7 @@ LIMITS: dict[str, str] = {
     "prefill-limited": "prefill",
     "host-limited": "slow decode steps",
     "interconnect-limited": "network between nodes",
-    "startup-only": "no load in this log",
+    "startup-only": "no statistics lines in this log",
     "failed": "failed",
     "none-clear": "no clear limit",
 }

@@ -23,6 +23,7 @@ from vllm_logdoctor.rules.limits import (
     SLOTS_TAKEN,
     BottleneckName,
     interval_limits,
+    is_arrival,
     limits_of,
     majority,
     mostly_queue,
@@ -135,7 +136,7 @@ def _without_statistics(run: Run) -> Bottleneck:
             taken,
         )
     if run.kind == "offline" and run.startup_complete:
-        return Bottleneck("startup-only", "The engine started; the log shows no load")
+        return Bottleneck("startup-only", "The engine started; the log has no statistics lines")
     if run.startup_complete or run.config or run.measured or run.phases:
         part = "the" if run.startup_complete else "a part of the"
         return Bottleneck("startup-only", f"The log shows {part} start-up and no load")
@@ -280,7 +281,7 @@ _BY: dict[BottleneckName, str] = {
     "kv-cache-limited": "by the KV cache",
     "max-num-seqs-limited": "by max_num_seqs",
     "prefill-limited": "by prefill",
-    "host-limited": "by very slow decode steps",
+    "host-limited": "by slow decode steps",
     "interconnect-limited": "by the network",
     "none-clear": "by no clear cause",
 }
@@ -295,7 +296,9 @@ def _reason(
 ) -> str:
     spans: defaultdict[BottleneckName, list[Span]] = defaultdict(list)
     for span, limit in zip(load.spans, limits, strict=True):
-        spans[limit].append(span)
+        begins = limit == "client-limited" and span.waits and not is_arrival(span.sample)
+        if limit == name or not begins:
+            spans[limit].append(span)
     meaning, shown = limit_meaning(run, name, load, limits), spans[name]
     no_queue = name == "client-limited" and not meaning.startswith("The client")
     if no_queue:

@@ -14,7 +14,7 @@ from vllm_logdoctor.run.metrics import offline_batches
 from vllm_logdoctor.run.model import Benchmark, Progress
 
 _BATCHES = 5
-_RESULTS = 4
+_RESULTS = 6
 _KINDS = {
     "serve": "a serving benchmark",
     "throughput": "a throughput benchmark",

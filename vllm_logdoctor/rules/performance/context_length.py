@@ -21,6 +21,8 @@ FREE = 0.98
 # tokens and your prompt contains at least 29769 input tokens, for a total of at least 32769 tokens.
 _REFUSED = lazy_pattern(r"maximum context length is (\d{1,12}) tokens\. However, you([^\n]{0,160})")
 _PROMPT = lazy_pattern(r"(\d{1,12}) (?:tokens )?(?:in the (?:messages|prompt)|input tokens)")
+_FITS = "the prompt fits, but not with the answer that the client asked for"
+_TOGETHER = "the prompt is too long for the answer that the client asked for, and not counted to its end"
 _ANSWER = lazy_pattern(r"(\d{1,12}) (?:in the completion|output tokens)")
 
 
@@ -49,7 +51,7 @@ def requests_beyond_context(case: RuleContext) -> Advice | None:
     text = f"{plural(len(refused), 'request')} asked for more than the {limit:,} tokens of --max-model-len and got an error."
     if long_answers:
         text += (
-            f" In {_of(long_answers, refused)} the prompt fits, but not with the answer that the client asked for:"
+            f" In {_of(long_answers, refused)} {_FITS if all(one.counted for one in long_answers) else _TOGETHER}:"
             f" {_tokens(long_answers[0])}."
         )
         changes.append(action("set max_tokens to at most the context less the prompt, or leave it out"))

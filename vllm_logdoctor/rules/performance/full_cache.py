@@ -30,7 +30,7 @@ HELD_BY_FEW = "KV cache held by few large requests"
 LEAST_PUSHED_BACK = 2
 FEW_REQUESTS = 2
 """Requests that hold the cache between them: shorter ones would make room."""
-SAME_CACHE = "Raising --max-num-seqs: more requests would share the same full cache."
+SAME_CACHE = "Raising --max-num-seqs alone: more requests would share the same full cache."
 ONLY_WHEN_WAITING = (
     "more room for the cache once requests wait or preemptions are printed: until then it buys nothing"
 )

@@ -100,10 +100,9 @@ def eager_mode(case: RuleContext) -> Advice | None:
 
 
 def _cost(case: RuleContext) -> str:
-    if seconds := _slow_step(case):
-        return f" A decode step takes {seconds:.2g} s here, of which the launches are a small part: graphs will hardly change it."
-    many = case.load.running >= LOADED
-    return "" if many else " Launching takes the largest share of the short steps of few requests."
+    if not (seconds := _slow_step(case)):
+        return ""
+    return f" A decode step takes {seconds:.2g} s here, of which the launches are a small part: graphs will hardly change it."
 
 
 def _slow_step(case: RuleContext) -> float | None:
@@ -158,9 +157,6 @@ def _eager_effect(case: RuleContext) -> tuple[Severity, Confidence, Effect | Non
     if case.run.outcome == "crashed_while_serving" or options_of_fork(case.run):
         # Steps that failed, or that a fork computes in its own way, are not those of the measured pairs.
         return "medium", "medium", None
-    if case.run.benchmarks and not _shows_load(case):
-        # How much of its time the server computed prompts, which graphs do not speed up, is not in the results.
-        return "medium", "medium", None
     severity, confidence, effect = _eager_effect_at_load(case)
     effect = _beside_prompts(case, effect)
     if effect is not None and effect.high < _LEAST_GAIN:
@@ -179,13 +175,14 @@ def _beside_prompts(case: RuleContext, effect: Effect | None) -> Effect | None:
     most = busy / prompts if prompts else math.inf
     if effect is None or effect.high <= most:
         return effect
-    basis = f"{effect.basis}; here at most {most:.3g} x: steps computed prompts alone in {100 / most:.0f} % of the time"
-    return _at_most(effect, round(most, 2), basis)
+    why = f"steps that computed prompts alone in {100 / most:.0f} % of the time"
+    return _at_most(effect, round(most, 2), why)
 
 
-def _at_most(effect: Effect, most: float, basis: str) -> Effect:
-    """Return an effect up to a bound: of a range that lies above it only the bound is known."""
+def _at_most(effect: Effect, most: float, why: str) -> Effect:
+    """Return an effect up to a bound, which stands beside what was measured: of a range that lies above it only the bound is known."""
     low = effect.low if effect.low < most else min(1.0, most)
+    basis = f"{effect.basis}, cut to {most:.3g} x by {why}"
     return replace(effect, low=low, high=most, median=None, basis=basis)
 
 
@@ -198,13 +195,13 @@ def _eager_effect_at_load(case: RuleContext) -> tuple[Severity, Confidence, Effe
     if _slow_step(case):
         return "low", "medium", None
     if not _shows_load(case):
-        return "medium", "medium", EAGER_OFF_BETWEEN.effect(metric, "no statistics lines of a minute of load")
+        return "medium", "medium", None
     if running >= LOADED:
         return "medium", "high", EAGER_OFF_LOADED.effect(metric)
     if running <= FEW:
         if has_experts(case.run):
             return "high", "medium", EAGER_OFF_EXPERTS.effect(metric)
-        return "high", "medium", _within_bandwidth(case, EAGER_OFF_SINGLE.effect(metric))
+        return "medium", "medium", _within_bandwidth(case, EAGER_OFF_SINGLE.effect(metric))
     return "medium", "medium", EAGER_OFF_BETWEEN.effect(metric)
 
 
@@ -220,8 +217,9 @@ def _within_bandwidth(case: RuleContext, effect: Effect) -> Effect:
     most = max(1.0, round(allowed / read, 2))
     if most >= effect.high:
         return effect
-    basis = f"{effect.basis}; the memory bandwidth of such a card allows at most {most:g} x"
-    return _at_most(effect, most, basis)
+    return _at_most(
+        effect, most, f"the memory bandwidth of {'the card' if card else 'any card of this size'}"
+    )
 
 
 def _eager_for_the_start(case: RuleContext) -> Advice:

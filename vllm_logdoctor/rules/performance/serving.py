@@ -73,6 +73,8 @@ MOST_PROMPTS = 0.4
 LEAST_LINES = 2
 # Share of the time between the first and the last line below which a single client hardly uses the server.
 SELDOM_BUSY = 1 / 3
+# Share of the time in which close to the most requests run, from which their number is that of a limit.
+MOST_OF_THE_TIME = 0.8
 # Prompt tokens per second from which a step's time goes into prompts, at the same rate for one or for many.
 MANY_PROMPT_TOKENS = 1000
 
@@ -202,7 +204,8 @@ def _wants_a_drafter(case: RuleContext) -> bool:
 def _words_on_client(load: Load, most: int) -> str:
     if most == 1:
         return _ONE_BY_ONE
-    return _CONSTANT if load.running >= (1 - STEADY / 2) * most else _CHECK_CLIENT
+    close = [span for span in load.busy if (span.sample.running or 0) >= (1 - STEADY / 2) * most]
+    return _CONSTANT if load.share_of(close) >= MOST_OF_THE_TIME else _CHECK_CLIENT
 
 
 def _near_the_limit(most: int, growth: float, max_num_seqs: int | None) -> str:

@@ -229,9 +229,14 @@ def slow_startup_graphs_and_dynamo(case: RuleContext) -> Advice | None:
         or capture + tracing < MOST_OF_IT * whole_start
     ):
         return None
+    traced = tracing >= capture / 10
     text = (
-        f"Of {whole_start:,.0f} s of profiling, KV cache setup and warm-up, {capture:,.0f} s were CUDA graph capture and"
-        f" {tracing:,.0f} s Dynamo tracing. Both recur at every start, the tracing unless its result comes from a cache."
+        f"Of {whole_start:,.0f} s of profiling, KV cache setup and warm-up, {capture:,.0f} s were CUDA graph capture"
+        + (
+            f" and {tracing:,.0f} s Dynamo tracing. Both recur at every start, the tracing unless its result comes from a cache."
+            if traced
+            else ", which recurs at every start."
+        )
     )
     severity = _severity_of_capture(case, capture)
     return Advice(
@@ -239,6 +244,7 @@ def slow_startup_graphs_and_dynamo(case: RuleContext) -> Advice | None:
         message_lines(case, "graphs-captured", "dynamo-done", "engine-initialised"),
         confidence="high",
         severity=severity,
+        title="" if traced else "Slow start-up: CUDA graph capture",
         changes=_fewer_sizes(case) if severity is None else _smaller_capture(case),
         alternatives=(
             "fewer capture sizes, if starts are frequent: larger batches then run without a graph",
