@@ -266,7 +266,7 @@ class TestServing:
             ("POST", "/start_profile", 200): 1, ("POST", "/stop_profile", 200): 1,
         })  # fmt: skip
         text = report_of(diagnosis)
-        assert "3 answered requests (POST `/v1/completions`): all 200." in text
+        assert "3 HTTP responses (POST `/v1/completions`): all 200." in text
         assert "/metrics" not in text
 
     @given(st.lists(st.tuples(st.floats(0, 1e6), st.integers(1, 5)), min_size=1), st.floats(0.01, 1))
@@ -390,7 +390,7 @@ def test_statuses_are_counted_by_the_access_log():
         {("POST", "/v1/completions", 200): 3, ("POST", "/v1/completions", 400): 1}
     )
     text = report_of(diagnosis)
-    assert "4 answered requests (POST `/v1/completions`): 3 with 200, 1 with 400." in text
+    assert "4 HTTP responses (POST `/v1/completions`): 3 with 200, 1 with 400." in text
 
 
 class TestObjective:

@@ -174,7 +174,7 @@ def test_one_statistics_line_has_neither_a_mean_nor_a_peak() -> None:
 def test_one_endpoint_needs_no_table() -> None:
     refused = ANSWER.replace("200 OK", "400 Bad Request")
     text = report([*START, statistics(120, 1, 0, 1.0), ANSWER, ANSWER, refused])
-    assert "3 answered requests (POST `/v1/completions`): 2 with 200, 1 with 400." in text
+    assert "3 HTTP responses (POST `/v1/completions`): 2 with 200, 1 with 400." in text
     assert "| endpoint |" not in text
 
 

@@ -224,7 +224,6 @@ class Segmenter:
 
     def add_accesses(self, counts: Counter[AccessKey]) -> None:
         """Give access lines to the runs that wrote them; where several servers live side by side, by the name on each line."""
-        self._release()
         if self._second_began is None or not isinstance(counts, AccessBlock):
             self.runs[0].add_accesses(counts)
             return

@@ -242,7 +242,7 @@ def _requests(page: Page) -> list[str]:
         f" ({inline(method)} {code(path, 80)})" for method, path in endpoints if len(endpoints) == 1
     )
     lines = [
-        f"{plural(total, 'answered request')}{only}: {statuses(by_status)}.{_begun(page)}{_doubt(page)}",
+        f"{plural(total, 'HTTP response')}{only}: {statuses(by_status)}.{_begun(page)}{_doubt(page)}",
         "",
     ]
     if len(endpoints) < 2:

@@ -37,7 +37,7 @@ _ANSWERS = {
     ),
     "failed": ("Read the log of the server at that time: with a status of 5xx the server itself failed.",),
     "broken off": (
-        "Read the log of the server, or of a proxy before it, at that time: it failed or was stopped while it answered.",
+        "Read the log of the server, or of a proxy before it, at that time: it may have failed, been stopped or timed out.",
     ),
     "unset": (
         "Start the server with the settings that its answer names: {flags}.",
