@@ -29,7 +29,7 @@ def test_a_planned_figure_names_the_finding_by_its_title() -> None:
 def test_a_limit_that_only_a_gpu_would_show_is_no_title_where_no_device_is_known() -> None:
     text = report([decoding(10 * number, 70.0 + number) for number in range(1, 6)])
     assert text.startswith("# LIMITED: slow decode steps")
-    assert "so on a GPU the step waits" in text
+    assert "No GPU needs that long" in text
 
 
 @pytest.mark.parametrize(

@@ -97,10 +97,10 @@ def steps_slower_than_memory(case: RuleContext) -> Advice | None:
     )
     engine = "server" if case.run.engine == "V0" else "engine core"
     text += _read(case, held) + (
-        f" No GPU needs that long to read what such a step needs, so {'on a GPU ' if case.run.platform is None else ''}the step waits"
-        " for something that is not in the log. Usual causes: too few CPU cores for the engine's processes (a"
-        " container's CPU limit, other jobs), weights or cache outside the card's memory, another program on the card,"
-        " low clocks of the card, or with several ranks slow links between them."
+        " No GPU needs that long to read what such a step needs; what takes the time is not in the log. Usual causes: kernels"
+        " that are not made for this card or format, too few CPU cores for the engine's processes (a container's CPU limit,"
+        " other jobs), weights or cache outside the card's memory, another program on the card, low clocks of the card, or"
+        " with several ranks slow links between them."
     )
     return Advice(
         text,
