@@ -18,9 +18,7 @@ def steps(text: str) -> str:
 def test_the_sentence_names_place_caller_and_phase():
     caller = Place("vllm/v1/engine/core.py", "step")
     words = root(while_serving("IndexError: x", caller, Place(f"vllm/{SCHEDULER}", "schedule"))).explanation
-    assert (
-        "Raised in scheduler.py, schedule, called from core.py, step, while requests were processed." in words
-    )
+    assert "Raised in scheduler.py, schedule, called from core.py, step, after start-up." in words
 
 
 def test_a_long_sentence_keeps_its_end():
@@ -28,7 +26,7 @@ def test_a_long_sentence_keeps_its_end():
         "vllm/v1/worker/gpu_model_runner.py", "a_function_whose_name_fills_half_of_a_line_by_itself_alone"
     )
     place = Place("vllm/v1/worker/gpu_input_batch.py", "another_function_whose_name_fills_half_of_a_line")
-    assert "while requests were processed." in root(while_serving("IndexError: x", caller, place)).explanation
+    assert "after start-up." in root(while_serving("IndexError: x", caller, place)).explanation
 
 
 @pytest.mark.parametrize(

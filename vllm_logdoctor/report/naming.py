@@ -193,9 +193,9 @@ def parallelism(run: Run) -> str:
         size = run.setting(f"{field}_parallel_size")
         if isinstance(size, int) and not isinstance(size, bool):
             sizes.append((letters, size))
-    if not any(letters == "TP" for letters, _ in sizes):
+    ranks = accelerators(run)
+    if ranks is None:
         return ""
-    ranks = accelerators(run) or 1
     if run.setting("enable_expert_parallel") is True:
         sizes.append(("EP", prod(size for letters, size in sizes if letters != "PP")))
     split = ", ".join(f"{letters}={size}" for letters, size in sizes if size > 1)
@@ -222,7 +222,7 @@ def accelerator_unit(run: Run) -> str:
 def accelerators(run: Run) -> int | None:
     """Return how many accelerators the run used, by its parallel sizes, or None where they are not known."""
     tensor = run.setting("tensor_parallel_size")
-    if not isinstance(tensor, int) or isinstance(tensor, bool):
+    if not isinstance(tensor, int) or isinstance(tensor, bool) or run.has_unstated_engines:
         return None
     ranks = tensor
     for field in ("pipeline_parallel_size", "data_parallel_size"):

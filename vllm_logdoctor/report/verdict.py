@@ -192,6 +192,4 @@ def _cut_off(page: Page) -> str:
         said = f"{code(last_line.message, _QUOTE // 2)}{page.cited([page.run.evidence(last_line)], 1)}"
         return f"The log ends before start-up completed; its last line: {said}."
     last = parts[-1]
-    loaded = page.run.measured.get("model_weights_gib") if last.name == "load-weights" else None
-    when, evidence = ("after", loaded.evidence) if loaded is not None else ("during", last.evidence)
-    return f"The log ends before start-up completed, {when} {PHASES[last.name]}{page.cited(evidence, 1)}."
+    return f"The log ends before start-up completed; the last phase in it: {PHASES[last.name]}{page.cited(last.evidence, 1)}."

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from vllm_logdoctor.knowledge.context import Context
 from vllm_logdoctor.knowledge.defaults import default_of
 from vllm_logdoctor.knowledge.flags import flag_for_field
-from vllm_logdoctor.knowledge.versions import release_number
+from vllm_logdoctor.knowledge.versions import parse_version, release_number
 from vllm_logdoctor.parse import Record, mask
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.builds import is_build
@@ -228,7 +228,8 @@ def _configuration(run: Run, builder: RunBuilder) -> dict[str, Any]:
         if stated.engine
         else ()
     )
-    untagged = version is None or release_number(version) is None
+    number = parse_version(version) if version else None
+    untagged = number is None or number.dev is not None or release_number(number) is None
     return effective_configuration(stated, default, wanted, untagged)
 
 

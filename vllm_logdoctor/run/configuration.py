@@ -107,7 +107,7 @@ def effective_configuration(
         stated: what the log says.
         default_of: gives (value, note) of a field's default in this version, or None where it is not known.
         fields: fields for which a default is wanted.
-        untagged: whether the release is unknown, or the build belongs to none: then the default of any release counts as one.
+        untagged: whether the release is unknown, or the build lies between two: then the default of any release counts as one.
     """
     config: dict[str, Value] = {}
     for name, value in _arguments(stated).items():
@@ -201,10 +201,12 @@ def _is_default(
     """A dump of all arguments holds the ones that nobody set: unset ones, and those at the parser's default."""
     if value in _UNSET or value in ([], {}, [""]):
         return True
-    default = default_of(name)
-    if default is None and untagged:
+    if untagged:
         # An argument that no known release has is of one before them, whose defaults are not known.
-        return not flag_spans(f"--{name.replace('_', '-')}") or value in defaults_of_any_release(name)
+        unknown = not flag_spans(f"--{name.replace('_', '-')}")
+        if unknown or plain_value(value) in defaults_of_any_release(name):
+            return True
+    default = default_of(name)
     return default is not None and plain_value(default[0]) == plain_value(value)
 
 

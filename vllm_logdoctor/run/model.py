@@ -328,6 +328,12 @@ class Run(Struct):
     tracebacks: int = 0
 
     @property
+    def has_unstated_engines(self) -> bool:
+        """True if more engine cores wrote than the data-parallel size says: how many there are is not known then."""
+        cores = {(one.host, one.pid, one.name) for one in self.processes if one.role == "engine-core"}
+        return len(cores) > (self.setting("data_parallel_size") or 1)
+
+    @property
     def release(self) -> str | None:
         """The version of vLLM as the log prints it, or None."""
         return str(self.version.value) if self.version else None

@@ -360,6 +360,8 @@ class Segmenter:
 
     def _opens(self, run: RunBuilder, name: str, event: Event) -> bool:
         record = event.record
+        if "[repeated " in record.text and "x across cluster]" in record.text:
+            return False  # Ray writes it late, for lines that other workers wrote before.
         if name in IMPORT_LINES:
             # Workers print it too, before anything failed, and clients beside a server that is up: after a start that failed
             # the next one prints it.

@@ -67,7 +67,7 @@ _PHASES: dict[BlockPhase, str] = {
     "graph-capture": "while CUDA graphs were captured",
     "warm-up": "during warm-up",
     "wake-up": "during /wake_up",
-    "serving": "while requests were processed",
+    "serving": "after start-up",
 }
 _RESTART = "Restart the server: its engine has stopped, and every later request fails."
 _WITHOUT_REQUESTS = "Send no requests with {kind} meanwhile: their code raised the error."
