@@ -34,6 +34,12 @@ def test_a_burst_of_half_a_minute_is_no_single_stream() -> None:
     assert "in the median" not in found.explanation
 
 
+def test_lines_at_whose_ends_no_request_ran_show_no_usual_number() -> None:
+    found = advice(a_run(set=EAGER, samples=load((2, {"running": 0, "generation": 9.0}))))["eager-mode"]
+    assert found.effect is None
+    assert "running request" not in found.explanation
+
+
 def test_eager_mode_needs_the_setting_not_a_hint_that_mentions_it() -> None:
     hint = (
         "Capturing the model for CUDA graphs. To run the model in eager mode, set 'enforce_eager=True' or use"

@@ -114,7 +114,7 @@ def _slow_step(case: RuleContext) -> float | None:
 def _shows_load(case: RuleContext) -> bool:
     """Return whether the statistics show how many requests usually ran: a burst within a few lines does not."""
     load = case.load
-    return load.busy_seconds >= LEAST_SECONDS or (load.busy_seconds > 0 and load.peak_running <= FEW)
+    return load.busy_seconds >= LEAST_SECONDS or 0 < load.peak_running <= FEW
 
 
 def _usual_requests(case: RuleContext) -> str:
