@@ -285,7 +285,7 @@ def test_the_number_of_devices_that_torch_prints_as_a_character_is_a_number():
         'RuntimeError: device >= 0 && device < num_gpus INTERNAL ASSERT FAILED at "CUDAContext.cpp":49, please report a bug to'
         " PyTorch. device=3, num_gpus=\x02"
     )
-    assert "device 3, and it sees 2" in found.explanation
+    assert "number 3, where the first one is 0; the number of devices that it sees is 2" in found.explanation
     assert "Ray" not in " ".join(found.alternatives)
 
 

@@ -138,6 +138,17 @@ def test_two_ranks_hold_more_than_twice_the_tokens() -> None:
     assert answer(run, "tensor_parallel_size", 2) == pytest.approx(71264 / 20064, rel=0.02)
 
 
+def test_ranks_that_hold_less_than_their_share_of_the_checkpoint_free_an_unknown_size() -> None:
+    run = a_run(
+        set={"tensor_parallel_size": 4},
+        measured={"kv_cache_tokens": 20064, "available_kv_cache_gib": 15.31, "model_weights_gib": 61.2},
+        messages=(
+            "Filesystem type for checkpoints: EXT4. Checkpoint size: 404.92 GiB. Available RAM: 217.56 GiB.",
+        ),
+    )
+    assert "less than its share of the checkpoint" in str(answer(run, "tensor_parallel_size", 8))
+
+
 def test_fewer_ranks_than_the_weights_need_are_refused() -> None:
     run = a_run(set={"tensor_parallel_size": 4}, measured=MEASURED)
     assert "nothing is left" in str(answer(run, "tensor_parallel_size", 1))

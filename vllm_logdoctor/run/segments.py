@@ -125,6 +125,9 @@ class Segmenter:
         if self._may_begin(record, event):
             self._held.append((record, event, count))
             return
+        if not self._held:
+            self._give(record, event, count)
+            return
         held, self._held = self._held, []
         opens = event is not None and event.pattern.id in OPENERS
         first = [opens and _leads_to(one[0], record) for one in held]

@@ -175,6 +175,20 @@ def pipeline_parallel(memory: Memory, to: ChangedSetting) -> Memory | str:
     return _shared_out(memory, to, shares_cache=True)
 
 
+_LEAST_OF_SHARE = 0.8
+"""Of a rank's share of the checkpoint: a rank that holds less keeps a part elsewhere, or in a smaller format."""
+
+
+def _share_of_checkpoint(run: Run) -> float:
+    """Return the size of the checkpoint over all ranks in GiB; 0 where the log does not print it."""
+    seen = run.messages.get("checkpoint-size")
+    size = seen.first[0].fields.get("gib") if seen is not None else None
+    ranks = math.prod(
+        int(run.setting(f"{kind}_parallel_size") or 1) for kind in ("tensor", "pipeline", "data")
+    )
+    return float(size) / ranks if isinstance(size, float) else 0.0
+
+
 def _shared_out(memory: Memory, to: ChangedSetting, shares_cache: bool) -> Memory | str:
     new, old = to.number(), to.before or 1
     if new is None or new != int(new):
@@ -183,6 +197,8 @@ def _shared_out(memory: Memory, to: ChangedSetting, shares_cache: bool) -> Memor
         return memory.unmoved(f"{memory.fixed} on every rank")
     if memory.weights is None or memory.available is None:
         return "the log does not print weights and cache of a rank in GiB"
+    if memory.weights < _LEAST_OF_SHARE * _share_of_checkpoint(to.run):
+        return "a rank holds less than its share of the checkpoint: what more ranks free is not known"
     ratio = new / float(old)
     freed = memory.weights * (1 - 1 / ratio)
     overhead = RANKS_OVERHEAD_GIB * ((new > 1) - (float(old) > 1))
