@@ -44,3 +44,19 @@ def crashed(ends: str, version: str = "0.11.0", config: str = "", place: str = "
         "core.py:708",
     )
     return root("\n".join([start, *block]))
+
+
+def raised(*frames: tuple[str, int, str, str], error: str, above: str = "") -> str:
+    """Return a traceback as Python prints it, with a line above."""
+    lines = [above, "Traceback (most recent call last):"]
+    for file, line, function, code in frames:
+        lines += [f'  File "{file}", line {line}, in {function}', f"    {code}"]
+    return "\n".join([*lines, error]).strip()
+
+
+ENGINE = (
+    "/opt/site-packages/vllm/v1/engine/core.py",
+    60,
+    "__init__",
+    "self.executor = executor_class(config)",
+)

@@ -5,22 +5,7 @@ from __future__ import annotations
 import pytest
 
 import vllm_logdoctor
-from tests.failure.judging import root
-
-
-def _raised(*frames: tuple[str, int, str, str], error: str, above: str = "") -> str:
-    lines = [above, "Traceback (most recent call last):"]
-    for file, line, function, code in frames:
-        lines += [f'  File "{file}", line {line}, in {function}', f"    {code}"]
-    return "\n".join([*lines, error]).strip()
-
-
-_ENGINE = (
-    "/opt/site-packages/vllm/v1/engine/core.py",
-    60,
-    "__init__",
-    "self.executor = executor_class(config)",
-)
+from tests.failure.judging import ENGINE, raised, root
 
 
 def test_a_worker_of_ray_without_a_tpu_is_not_said_to_lack_a_gpu() -> None:
@@ -30,7 +15,7 @@ def test_a_worker_of_ray_without_a_tpu_is_not_said_to_lack_a_gpu() -> None:
         "initialize_ray_cluster",
         "raise ValueError(",
     )
-    text = _raised(
+    text = raised(
         frame, error="ValueError: Current node has no TPU available. current_node_resource={'CPU': 8.0}"
     )
     report = vllm_logdoctor.analyze(text.splitlines()).to_markdown()
@@ -47,7 +32,7 @@ def test_a_call_with_a_wrong_keyword_is_no_refused_setting() -> None:
         'parser.add_argument("--port", le=9)',
     )
     assert (
-        root(_raised(frame, error="TypeError: Action.__init__() got an unexpected keyword argument 'le'")).id
+        root(raised(frame, error="TypeError: Action.__init__() got an unexpected keyword argument 'le'")).id
         != "settings-refused"
     )
 
@@ -63,7 +48,7 @@ def test_a_debugger_that_torch_compile_traces_is_named() -> None:
         ("_pydevd_sys_monitoring_cython.pyx", 505, "_get_code_line_info", ""),
         ("/opt/site-packages/torch/_dynamo/exc.py", 297, "unimplemented", "raise Unsupported(msg)"),
     )
-    found = root(_raised(_ENGINE, *frames, error="torch._dynamo.exc.Unsupported: generator"))
+    found = root(raised(ENGINE, *frames, error="torch._dynamo.exc.Unsupported: generator"))
     assert "debugger" in found.title
     assert found.alternatives[0] == "Start without the debugger."
 
@@ -83,7 +68,7 @@ def test_a_python_stack_that_the_log_has_is_not_asked_for() -> None:
 def test_an_operation_of_an_extension_that_was_not_imported() -> None:
     frame = ("/opt/site-packages/vllm/_custom_ops.py", 106, "rms_norm", "vllm_ops.rms_norm(out)")
     assert (
-        "not loaded" in root(_raised(_ENGINE, frame, error="NameError: name 'vllm_ops' is not defined")).title
+        "not loaded" in root(raised(ENGINE, frame, error="NameError: name 'vllm_ops' is not defined")).title
     )
 
 
@@ -95,7 +80,7 @@ def test_a_variable_that_is_set_is_not_proposed(setting: str) -> None:
         "cutlass_scaled_mm",
         "torch.ops._C.cutlass_scaled_mm(out, a)",
     )
-    text = _raised(_ENGINE, frame, error="RuntimeError: Error Internal", above=f"$ {setting}vllm serve org/m")
+    text = raised(ENGINE, frame, error="RuntimeError: Error Internal", above=f"$ {setting}vllm serve org/m")
     assert any("CUDA_LAUNCH_BLOCKING" in way for way in root(text).alternatives) is not bool(setting)
 
 
@@ -106,7 +91,7 @@ def test_an_error_in_an_unknown_step_of_a_start_is_not_ascribed_to_requests() ->
         "_is_tiktoken",
         'names["vocab"]',
     )
-    text = _raised(_ENGINE, frame, error="KeyError: 'vocab'")
+    text = raised(ENGINE, frame, error="KeyError: 'vocab'")
     found = root(f"INFO 05-01 10:00:01 [api_server.py:1043] vLLM API server version 0.8.1\n{text}")
     assert "during start-up" in found.explanation
     assert not any("request" in way for way in found.alternatives)
@@ -123,7 +108,7 @@ def test_an_offline_log_that_ends_before_its_first_result_is_not_healthy() -> No
 
 def test_a_device_other_than_cuda_in_a_forked_process_is_named() -> None:
     error = "RuntimeError: Cannot re-initialize NPU in forked subprocess. To use NPU with multiprocessing, you must use the 'spawn' start method"
-    found = root(_raised(_ENGINE, error=error))
+    found = root(raised(ENGINE, error=error))
     assert found.explanation.startswith("NPU was already in use")
     assert "CUDA" not in found.title
 
@@ -133,8 +118,8 @@ def test_a_small_step_is_not_proposed_where_more_memory_is_missing() -> None:
         "INFO 03-09 12:54:57 [api_server.py:1043] vLLM API server version 0.11.0",
         "INFO 03-09 12:54:57 [utils.py:238] non-default args: {'model': 'org/m', 'gpu_memory_utilization': 0.3}",
         "INFO 03-09 12:56:44 [gpu_worker.py:424] Available KV cache memory: -8.59 GiB",
-        _raised(
-            _ENGINE,
+        raised(
+            ENGINE,
             error="ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`.",
         ),
     ]
@@ -143,12 +128,12 @@ def test_a_small_step_is_not_proposed_where_more_memory_is_missing() -> None:
 
 def test_the_budget_for_an_item_is_at_least_its_tokens() -> None:
     error = "ValueError: The decoder prompt contains a(n) image item with length 6105, which exceeds the pre-allocated encoder cache size 6084."
-    found = root(_raised(_ENGINE, error=error))
+    found = root(raised(ENGINE, error=error))
     assert [change.after for change in found.changes if change.knob == "--max-num-batched-tokens"] == [6144]
 
 
 def test_a_time_before_a_process_is_no_part_of_an_error() -> None:
-    text = _raised(_ENGINE, error="OSError: no such model")
+    text = raised(ENGINE, error="OSError: no such model")
     stamped = [f"2026-04-19 12:51:56.342 | (APIServer pid=1) {line}" for line in text.splitlines()]
     assert "`OSError: no such model`" in vllm_logdoctor.analyze(stamped).to_markdown()
 
@@ -286,65 +271,6 @@ def test_a_field_that_a_model_s_code_in_vllm_misses_is_no_matter_of_the_model_s_
     assert not any("--code-revision" in one for one in missing.alternatives)
 
 
-def test_a_full_disk_during_a_build_asks_for_no_model_caches() -> None:
-    full = root(
-        "Collecting vllm\n  Installing build dependencies: started\n  error: subprocess-exited-with-error\n"
-        "      Collecting torch==2.4.0\n"
-        "      ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n"
-    )
-    assert full.id == "disk-full-or-quota"
-    assert any("TMPDIR" in one for one in full.alternatives)
-    assert not any("HF_HOME" in one or "compile cache" in one for one in full.alternatives)
-
-
-def test_a_toolkit_of_another_release_than_torch_is_named_with_both_releases() -> None:
-    differ = root(
-        "Collecting vllm\n      Traceback (most recent call last):\n"
-        '        File "/tmp/pip-build-env-a1/overlay/lib/python3.10/site-packages/torch/utils/cpp_extension.py", line 391, in check\n'
-        "          raise RuntimeError(CUDA_MISMATCH_MESSAGE.format(cuda_str_version, torch.version.cuda))\n"
-        "      RuntimeError:\n      The detected CUDA version (12.9) mismatches the version that was used to compile\n"
-        "      PyTorch (11.8). Please make sure to use the same CUDA versions.\n"
-    )
-    assert (
-        "release 11.8, with which torch was built; the one that was found is 12.9" in differ.alternatives[0]
-    )
-
-
-def test_what_a_linker_does_not_find_is_named_behind_long_commands_of_the_compiler() -> None:
-    compiled = "\n".join(
-        f"[{n}/9] /usr/local/cuda/bin/nvcc -I/opt/include " + "-DX=1 " * 400 for n in range(1, 10)
-    )
-    refused = "FAILED: ops.so\n/usr/bin/ld: cannot find -lnvrtc: No such file or directory\ncollect2: error: ld returned 1 exit status"
-    frame = (
-        "/opt/site-packages/flashinfer/jit/cpp_ext.py",
-        380,
-        "run_ninja",
-        "raise RuntimeError(msg) from e",
-    )
-    found = root(
-        _raised(
-            _ENGINE, frame, error=f"RuntimeError: Ninja build failed. Ninja output:\n{compiled}\n{refused}"
-        )
-    )
-    assert "libnvrtc.so" in found.explanation
-    assert found.confidence == "high"
-
-
-def test_a_build_tool_that_ran_is_not_said_to_be_missing() -> None:
-    frame = ("/opt/site-packages/flashinfer/jit/cpp_ext.py", 368, "run_ninja", "subprocess.run(")
-    found = root(
-        _raised(
-            _ENGINE,
-            frame,
-            above="ops.cu:3:10: fatal error: own/header.cuh: No such file or directory",
-            error="subprocess.CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.",
-        )
-    )
-    assert "own/header.cuh" in found.explanation
-    assert "not found" not in found.title
-    assert "Missing" not in found.explanation
-
-
 def test_the_model_itself_is_loaded_before_its_drafter() -> None:
     frame = (
         "/opt/site-packages/vllm/model_executor/models/llama.py",
@@ -353,7 +279,7 @@ def test_the_model_itself_is_loaded_before_its_drafter() -> None:
         "param = params_dict[name]",
     )
     set_up = "INFO 05-01 10:00:01 [core.py:70] Initializing a V1 LLM engine (v0.11.0) with config: model='o/m', speculative_config=SpeculativeConfig(method='eagle', model='o/e', num_spec_tokens=3)"
-    found = root(_raised(_ENGINE, frame, error="KeyError: 'layers.0.mlp.up_proj.qweight'", above=set_up))
+    found = root(raised(ENGINE, frame, error="KeyError: 'layers.0.mlp.up_proj.qweight'", above=set_up))
     assert found.id == "checkpoint-format-mismatch"
     assert "raft" not in found.title + found.explanation
 
@@ -369,11 +295,11 @@ def test_a_module_that_a_plug_in_lacks_is_told_from_a_package_that_is_missing(
     module: str, asked_by: str, way: str
 ) -> None:
     frame = (asked_by, 9, "load", "importlib.import_module(name)")
-    found = root(_raised(_ENGINE, frame, error=f"ModuleNotFoundError: No module named '{module}'"))
+    found = root(raised(ENGINE, frame, error=f"ModuleNotFoundError: No module named '{module}'"))
     assert found.title == "Module of a vLLM plug-in missing"
     assert any(way in one for one in found.alternatives)
     package = module.partition(".")[0]
-    missing = root(_raised(_ENGINE, frame, error=f"ModuleNotFoundError: No module named '{package}'"))
+    missing = root(raised(ENGINE, frame, error=f"ModuleNotFoundError: No module named '{package}'"))
     assert missing.title == "Python package missing"
 
 
@@ -384,7 +310,7 @@ def test_a_process_that_sees_no_device_is_asked_what_torch_sees() -> None:
         "__init__",
         'raise RuntimeError("No supported device detected.")',
     )
-    found = root(_raised(_ENGINE, frame, error="RuntimeError: No supported device detected."))
+    found = root(raised(ENGINE, frame, error="RuntimeError: No supported device detected."))
     assert found.id == "platform-not-detected"
     assert "torch.cuda.is_available()" in found.alternatives[0]
 
@@ -396,7 +322,7 @@ def test_a_message_that_never_came_names_the_rank_that_had_to_send_it() -> None:
         ("/opt/site-packages/vllm/distributed/utils.py", 197, "broadcast_obj", "self.store.get(key)"),
     )
     error = "torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /broadcast_from/1/7"
-    found = root(_raised(*frames, error=error))
+    found = root(raised(*frames, error=error))
     assert "rank 1 of the group" in found.explanation
     assert "nitialization" not in found.title
     assert not found.changes
@@ -417,7 +343,7 @@ def test_a_rank_that_its_launcher_saw_killed_is_the_cause() -> None:
         "raise ChildFailedError(",
     )
     error = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: "
-    run = vllm_logdoctor.analyze([start, *steps, *ends, *_raised(frame, error=error).split("\n")]).runs[0]
+    run = vllm_logdoctor.analyze([start, *steps, *ends, *raised(frame, error=error).split("\n")]).runs[0]
     assert run.outcome == "killed"
     (cause,) = (one for one in run.findings if one.role == "root")
     assert "local rank 2" in cause.explanation
@@ -427,14 +353,14 @@ def test_a_rank_that_its_launcher_saw_killed_is_the_cause() -> None:
 def test_operators_of_a_plug_in_from_another_build_are_named_as_the_plug_in_s() -> None:
     frame = ("/opt/vllm-ascend/vllm_ascend/ops/norm.py", 27, "forward", "torch.ops._C_ascend.npu_fused(x)")
     error = "RuntimeError: _C_ascend::npu_fused() Expected a value of type 'List[int]' for argument 'lens' but instead found type 'Tensor'."
-    found = root(_raised(_ENGINE, frame, error=error))
+    found = root(raised(ENGINE, frame, error=error))
     assert found.id == "stale-or-partial-build"
     assert all("vllm-ascend" in way for way in found.alternatives)
 
 
 def test_a_cuda_function_that_gets_another_device_is_named() -> None:
     frame = ("/opt/site-packages/torch/cuda/_utils.py", 34, "_get_device_index", "raise ValueError(")
-    found = root(_raised(_ENGINE, frame, error="ValueError: Expected a cuda device, but got: xpu:1"))
+    found = root(raised(ENGINE, frame, error="ValueError: Expected a cuda device, but got: xpu:1"))
     assert found.title == "CUDA function called for another device"
     assert "`xpu`" in found.explanation
 
@@ -447,7 +373,7 @@ def test_a_configuration_that_was_read_before_is_not_called_missing(missing: str
     ])  # fmt: skip
     frame = ("/opt/site-packages/vllm/transformers_utils/config.py", 249, "parse", "get_config_dict(model)")
     error = f"FileNotFoundError: [Errno 2] No such file or directory: '{missing}/config.json'"
-    found = root(_raised(frame, error=error, above=above))
+    found = root(raised(frame, error=error, above=above))
     assert found.id == "model-path-not-found"
     assert ("readable before" in found.title) == read_before
 
@@ -467,7 +393,7 @@ def test_a_refusal_of_the_hub_is_called_gated_where_it_says_so(error: str, gated
         "hf_raise_for_status",
         "raise _format(e)",
     )
-    found = root(_raised(_ENGINE, frame, error=error))
+    found = root(raised(ENGINE, frame, error=error))
     assert found.id == "hf-gated-or-unauthorized"
     assert ("license" in " ".join([*found.alternatives, *(one.knob for one in found.changes)])) == gated
 
@@ -475,7 +401,7 @@ def test_a_refusal_of_the_hub_is_called_gated_where_it_says_so(error: str, gated
 def test_a_build_tool_that_is_not_on_the_path_is_the_only_one_to_install() -> None:
     frame = ("/opt/site-packages/flashinfer/jit/cpp_ext.py", 368, "run_ninja", "subprocess.run(")
     found = root(
-        _raised(_ENGINE, frame, error="FileNotFoundError: [Errno 2] No such file or directory: 'ninja'")
+        raised(ENGINE, frame, error="FileNotFoundError: [Errno 2] No such file or directory: 'ninja'")
     )
     assert "pip install ninja" in found.alternatives[0]
     assert not any("gcc" in way for way in found.alternatives)
@@ -505,7 +431,7 @@ _GROW = ("vllm\\v1\\worker\\workspace.py", 9, "_grow", "raise AssertionError(")
 )
 def test_a_check_without_a_sign_of_a_start_has_stopped_none(above: str, refused: bool) -> None:
     file = "C:\\py\\Lib\\site-packages\\" + _GROW[0]
-    found = root(_raised((file, *_GROW[1:]), error=_LOCKED, above=above))
+    found = root(raised((file, *_GROW[1:]), error=_LOCKED, above=above))
     assert (found.id == "settings-refused") is refused
     assert "workspace.py, _grow" in found.explanation
     assert "C:" not in found.explanation
@@ -521,7 +447,7 @@ def test_a_check_without_a_sign_of_a_start_has_stopped_none(above: str, refused:
 def test_code_of_a_framework_that_failed_is_not_said_to_be_too_old(error: str, words: str) -> None:
     above = "INFO 05-01 10:00:00 [core.py:9] Starting to load model m..."
     found = root(
-        _raised(("/src/verl/verl/utils/reward.py", 37, "compute", "raise x"), error=error, above=above)
+        raised(("/src/verl/verl/utils/reward.py", 37, "compute", "raise x"), error=error, above=above)
     )
     assert words in found.alternatives[0]
     assert not found.alternatives[0].startswith("Use a release")
@@ -535,19 +461,19 @@ def test_an_error_that_a_worker_is_quoted_with_asks_for_the_worker_s_own_traceba
         "raise RuntimeError(",
     )
     text = "RuntimeError: Worker failed with error ''OrcaNorm' object has no attribute 'act'', please check the stack trace"
-    assert "worker's own traceback" in root(_raised(frame, error=text)).alternatives[0]
+    assert "worker's own traceback" in root(raised(frame, error=text)).alternatives[0]
 
 
 @pytest.mark.parametrize(("free", "more"), [("18.50 GiB", True), ("500.00 MiB", False)])
 def test_memory_that_was_free_is_not_said_to_have_run_out(free: str, more: bool) -> None:
     frame = ("/opt/site-packages/vllm/v1/engine/core.py", 9, "somewhere", "x = y()")
     text = f"torch.OutOfMemoryError: HIP out of memory. Tried to allocate 12.00 GiB. GPU 0 has a total capacity of 127.00 GiB of which {free} is free."
-    assert ("which is more" in root(_raised(frame, error=text)).explanation) is more
+    assert ("which is more" in root(raised(frame, error=text)).explanation) is more
 
 
 @pytest.mark.parametrize(("tree", "named"), [("/workspace/vllm", False), ("/home/me/vllm", True)])
 def test_the_tree_of_vllm_in_an_image_is_not_taken_for_the_user_s(tree: str, named: bool) -> None:
     found = root(
-        _raised((f"{tree}/vllm/v1/core/scheduler.py", 7, "schedule", "x = y[0]"), error="IndexError: x")
+        raised((f"{tree}/vllm/v1/core/scheduler.py", 7, "schedule", "x = y[0]"), error="IndexError: x")
     )
     assert (tree in " ".join(found.alternatives)) is named
