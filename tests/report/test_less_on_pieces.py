@@ -47,7 +47,7 @@ def test_an_error_whose_run_may_have_gone_on_is_not_called_a_failure_of_it() -> 
     request = torn(
         (f"{SITE}/starlette/routing.py", "app", "response = await f(request)"),
         (f"{SITE}/torch/utils/cpp_extension.py", "_jit_compile", "torch.ops.load_library(path)"),
-        ends="OSError: /root/.cache/torch_extensions/x/x.so: cannot open shared object file: No such file or directory",
+        ends="OSError: /home/user/.cache/torch_extensions/x/x.so: cannot open shared object file: No such file or directory",
     )
     assert report(f"ERROR:    Exception in ASGI application\n{request}").startswith("# REQUEST ERROR: JIT")
 

@@ -43,7 +43,7 @@ def test_the_length_of_a_log_is_that_between_its_first_and_last_time() -> None:
 
 
 def test_a_release_that_several_fit_is_a_range() -> None:
-    """Both lines stand at the same place in the sources of several releases."""
+    """Both lines are at the same place in the sources of several releases."""
     lines = [
         "INFO 08-30 03:22:42 multiproc_worker_utils.py:136] Terminating local vLLM worker processes",
         "(VllmWorkerProcess pid=9476) INFO 08-30 03:22:42 multiproc_worker_utils.py:237] Worker exiting",

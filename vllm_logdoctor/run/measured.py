@@ -51,7 +51,7 @@ def measured_of(run: Run, builder: RunBuilder) -> dict[str, Value]:
 
 def block_size_of(run: Run, builder: RunBuilder) -> Value | None:
     """Return tokens per block where the log holds both the cache's tokens and its blocks, or how many requests they hold."""
-    if run.has_unstated_engines or (run.setting("data_parallel_size") or 1) != 1:
+    if run.may_have_several_engines:
         return None  # Lines of one engine and sums of all stand side by side.
     return _size_by_tokens(builder) or _size_by_concurrency(builder)
 

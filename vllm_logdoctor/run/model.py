@@ -334,6 +334,11 @@ class Run(Struct):
         return len(cores) > (self.setting("data_parallel_size") or 1)
 
     @property
+    def may_have_several_engines(self) -> bool:
+        """True unless the log shows one engine: by the data-parallel size, or by the engine cores that wrote."""
+        return self.has_unstated_engines or (self.setting("data_parallel_size") or 1) != 1
+
+    @property
     def release(self) -> str | None:
         """The version of vLLM as the log prints it, or None."""
         return str(self.version.value) if self.version else None

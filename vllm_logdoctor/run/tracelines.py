@@ -251,9 +251,6 @@ def exception_repr(text: str) -> ExceptionLine | None:
     return ExceptionLine(match["type"], match["text"].strip("'\"")) if match else None
 
 
-NATIVE_REACH = 60
-"""Lines above a block in which text of native code belongs to it."""
-# Text of libraries below Python that explains an exception printed later.
 NUMBER = lazy_pattern(r"\d+(?:\.\d+)?")
 
 
@@ -287,6 +284,9 @@ def indentation(text: str) -> int:
     return len(text) - len(text.lstrip())
 
 
+NATIVE_REACH = 60
+"""Lines above a block in which text of native code belongs to it."""
+# Text of libraries below Python that explains an exception printed later.
 _NATIVE = lazy_pattern(
     r"Assertion [`'].{0,200} failed|ptxas|nvcc fatal|NCCL WARN|CCL_ERROR|\bXid\b|GLIBC(?:XX)?_\d|undefined symbol"
     r"|SIG(?:SEGV|ABRT|BUS|ILL|KILL|TERM)\b"

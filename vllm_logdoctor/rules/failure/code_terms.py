@@ -126,7 +126,7 @@ def steps_around(
         return ()
     if run.engine == "V1" and at_least(release, _FIRST_WITH_V1_ON) is False:
         return (_UNSET_V1,)
-    if run.has_unstated_engines or (run.setting("data_parallel_size") or 1) != 1:
+    if run.may_have_several_engines:
         return ()  # Servers with data parallelism are V1's.
     return (_WITHOUT_V1,) if at_least(release, _LAST_WITH_BOTH_ENGINES) is False else ()
 

@@ -180,7 +180,7 @@ def _beside_prompts(case: RuleContext, effect: Effect | None) -> Effect | None:
 
 
 def _at_most(effect: Effect, most: float, why: str) -> Effect:
-    """Return an effect up to a bound, which stands beside what was measured: of a range that lies above it only the bound is known."""
+    """Return an effect up to a bound, which is printed beside what was measured: of a range that lies above it only the bound is known."""
     low = effect.low if effect.low < most else min(1.0, most)
     basis = f"{effect.basis}, cut to {most:.3g} x by {why}"
     return replace(effect, low=low, high=most, median=None, basis=basis)
