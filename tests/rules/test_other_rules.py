@@ -138,7 +138,7 @@ def test_steps_faster_than_a_copy_of_all_offloaded_weights_show_that_a_part_is_r
     ]
     assert "at most 40 ms" in found.explanation
     assert "whatever the batch" not in found.explanation
-    assert list(knobs(found)) == ["weights that fit: more cards (tensor parallelism)"]
+    assert list(knobs(found)) == ["hold all weights on the cards: more cards (tensor parallelism)"]
 
 
 def test_a_context_that_hardly_fits_is_information() -> None:

@@ -62,10 +62,10 @@ def room(run: Run) -> Room:
         # The engine's own figure less 1.5 GiB, where it is more than 3 % above what the cache has.
         (full(messages=(hint(0.85, full=60.0),)), "--kv-cache-memory-bytes", int(58.5 * GIB)),
         (full(0.95, messages=(H100,)), "--kv-cache-dtype", "fp8"),
-        (full(0.95, messages=(A100,)), "more memory for the KV cache: more cards per replica, or more replicas", None),
+        (full(0.95, messages=(A100,)), "give the KV cache more memory: more cards per replica, or more replicas", None),
         (full(set={"num_gpu_blocks_override": 500}), "--num-gpu-blocks-override", None),
         (full(0.95, model=QWEN, measured={"available_kv_cache_gib": 40.0}), "--quantization", "fp8"),
-        (full(0.95, model=QWEN, version="0.9.2"), "more memory for the KV cache: more cards per replica, or more replicas", None),
+        (full(0.95, model=QWEN, version="0.9.2"), "give the KV cache more memory: more cards per replica, or more replicas", None),
         (full(platform="cpu"), "VLLM_CPU_KVCACHE_SPACE", 96),
         (full(platform="cpu", measured={"available_kv_cache_gib": 1.0}), "VLLM_CPU_KVCACHE_SPACE", 2),
         (full(platform="cpu", measured={"available_kv_cache_gib": 0.9}), "set VLLM_CPU_KVCACHE_SPACE to more GiB, as far as the host has them free", None),

@@ -52,7 +52,7 @@ def ways_beside(changes: Sequence[Change], ways: Sequence[str]) -> tuple[str, ..
     """Return the ways that no action says.
 
     Example:
-        >>> more = Change("more prefill capacity: another replica, or shorter prompts", "action")
+        >>> more = Change("add prefill capacity: another replica, or shorter prompts", "action")
         >>> ways_beside([more], ["Shorter prompts.", "A faster card."])
         ('A faster card.',)
     """

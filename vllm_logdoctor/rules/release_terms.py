@@ -44,7 +44,7 @@ _NEWER_RELEASE = lazy_pattern(
 # `--attention-backend TRITON_ATTN`      `--moe-backend`
 _FLAG = lazy_pattern(r"`(?P<flag>--[a-z][a-z0-9-]*)(?: (?P<value>[^\s`]+))?`")
 # Change one kernel at a time: another attention backend (`--attention-backend`), sampling (`VLLM_USE_FLASHINFER_SAMPLER=0`).
-# What advice takes away is there: remove VLLM_USE_V1      --attention-backend instead of VLLM_ATTENTION_BACKEND
+# What advice takes away is there: remove VLLM_USE_V1      use --attention-backend instead of VLLM_ATTENTION_BACKEND
 _KNOB = lazy_pattern(
     r"(?<![\w-])(?<!remove )(?<!instead of )(?P<knob>--[a-z][a-z0-9-]+|VLLM_[A-Z0-9_]+)(?:[ =](?P<value>[a-z0-9]+_[a-z0-9_]+)|=(?P<number>\d+))?"
 )

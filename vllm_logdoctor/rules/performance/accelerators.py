@@ -66,7 +66,7 @@ def ascend_parts_missing(case: RuleContext) -> Advice | None:
             action(
                 "install the plugin's own wheel or image for this CANN and vLLM release"
                 if missing
-                else "the CANN and torch_npu that the plugin's release names"
+                else "install the CANN and torch_npu that the plugin's release names"
             ),
         ),
         verify="no such lines at the start.",

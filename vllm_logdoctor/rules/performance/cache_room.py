@@ -63,7 +63,7 @@ def room_changes(case: RuleContext) -> Room:
     if found and not rooms:
         return Room((), None, (*_other_ways(case), _REPLICAS))
     if not rooms:
-        words = "more memory for the KV cache: more cards per replica, or more replicas"
+        words = "give the KV cache more memory: more cards per replica, or more replicas"
         return Room((action(words),), None, _other_ways(case))
     room = _enough(case, rooms)
     knobs = tuple(change.knob for change in room.changes)

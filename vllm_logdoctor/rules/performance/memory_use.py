@@ -91,7 +91,7 @@ def weights_on_the_host(case: RuleContext) -> Advice | None:
         changes=(
             flag(case, "--cpu-offload-gb", gib, None, "needs-test", "the cache gets smaller by as much")
             if spare
-            else (action(f"weights that fit: {fitting}"),)
+            else (action(f"hold all weights on the cards: {fitting}"),)
         ),
         alternatives=(fitting,) if spare else (),
         verify="no offload in the arguments, and a higher generation throughput at the same load.",

@@ -108,7 +108,7 @@ def _prefill_changes(case: RuleContext, unknown: bool) -> tuple[Change, ...]:
     if tokens is None or tokens > SMALL_STEP or case.objective == "latency":
         if case.load.is_short and case.load.peak_waiting < LONG_QUEUE:
             return ()
-        capacity = "more prefill capacity: another replica, or shorter prompts"
+        capacity = "add prefill capacity: another replica, or shorter prompts"
         return (action(_LOOK_UP if unknown else capacity),)
     return flag(
         case,
