@@ -12,7 +12,7 @@ from vllm_logdoctor.rules.bottleneck import bottleneck_of
 from vllm_logdoctor.rules.capacity.memory import GIB, device_total, memory_of
 from vllm_logdoctor.rules.context import rule_context
 from vllm_logdoctor.rules.load import load_of
-from vllm_logdoctor.rules.performance.cache_room import Room, can_use_fp8_cache, room_changes
+from vllm_logdoctor.rules.performance.cache_room import Room, can_use_fp8_cache, no_room, room_changes
 from vllm_logdoctor.run.model import Run, Value
 
 H100 = "0, NVIDIA H100 80GB HBM3, 81559 MiB, 550.54"
@@ -85,11 +85,25 @@ def test_an_effect_is_the_growth_of_the_cache_and_names_its_arithmetic() -> None
 
 
 @pytest.mark.parametrize(
+    ("run", "names"),
+    [
+        (full(set={"max_model_len": 4096}), ["a smaller --max-model-len than 4,096"]),
+        (full(model=QWEN), ["--kv-cache-dtype fp8"]),
+        (full(), []),
+    ],
+)
+def test_what_makes_no_room_is_to_be_avoided(run: Run, names: list[str]) -> None:
+    found = load_of(run)
+    texts = list(no_room(rule_context(run, found, bottleneck_of(run, found), "balanced")))
+    assert [text.partition(":")[0] for text in texts] == names
+
+
+@pytest.mark.parametrize(
     ("run", "ways"),
     [
-        (full(set={"max_model_len": 4096}), ["--kv-cache-dtype fp8 holds", "a smaller --max-model-len than 4,096", "quantized weights", "more replicas"]),
+        (full(set={"max_model_len": 4096}), ["--kv-cache-dtype fp8 holds", "quantized weights", "more replicas"]),
         (full(version="0.9.2"), ["quantized weights", "more replicas"]),
-        (full(model=QWEN), ["not --kv-cache-dtype fp8", "quantized weights", "more replicas"]),
+        (full(model=QWEN), ["quantized weights", "more replicas"]),
         (full(set={"quantization": "awq"}), ["--kv-cache-dtype fp8 holds", "more replicas"]),
         (full(platform="rocm"), ["quantized weights", "more replicas"]),
         # The way that is taken is no alternative to itself.

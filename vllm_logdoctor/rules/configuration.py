@@ -250,7 +250,9 @@ def _replacement(case: RuleContext, name: str) -> Iterator[Change]:
     if isinstance(found, Renamed):
         known = translate_flag(found.to, case.version) if found.kind == "flag" else None
         yield action(
-            f"use {found.to} instead of {name}" if known is not None or found.kind == "env" else f"remove {name}"
+            f"use {found.to} instead of {name}"
+            if known is not None or found.kind == "env"
+            else f"remove {name}"
         )
         return
     yield action(f"remove {name}")

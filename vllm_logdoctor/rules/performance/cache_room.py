@@ -4,7 +4,7 @@ costs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -34,7 +34,7 @@ LEAST_GAIN = 1.03
 CLEARLY_MORE = 1.05
 LEAST_OVER_RUN = 1.01
 _METRIC = "generation_throughput"
-_BROKEN_BY_FP8 = "not --kv-cache-dtype fp8: with this model family an fp8 cache without calibrated scales is known to break answers"
+_BROKEN_BY_FP8 = "--kv-cache-dtype fp8: with this model family an fp8 cache without calibrated scales is known to break answers"
 _REPLICAS = "more replicas share the load, and their caches add up"
 
 
@@ -75,6 +75,15 @@ def room_changes(case: RuleContext) -> Room:
             0, f"{lesser.knob} {lesser.after}, which leaves the answers alone and the cache the limit"
         )
     return Room(room.changes, room.effect, (*room.alternatives, *others, _REPLICAS))
+
+
+def no_room(case: RuleContext) -> Iterator[str]:
+    """Yield what people try for a full cache and what does not make room."""
+    if fp8_cache_breaks_answers(case.run):
+        yield _BROKEN_BY_FP8
+    length: Any = case.run.setting("max_model_len")
+    if isinstance(length, int):
+        yield f"a smaller --max-model-len than {length:,}: it refuses the longest requests and makes no room for shorter ones"
 
 
 def _risks_answers_for_little(room: Room) -> bool:
@@ -290,18 +299,10 @@ def _acting(found: Forecast, low: float, high: float, basis: str) -> Effect:
 def _other_ways(case: RuleContext) -> tuple[str, ...]:
     run = case.run
     ways: list[str] = []
-    if fp8_cache_breaks_answers(run):
-        ways.append(_BROKEN_BY_FP8)
-    elif can_use_fp8_cache(case):
+    if can_use_fp8_cache(case):
         condition = condition_of_fp8(run)
         needs = f"; {condition}" if condition else ""
         ways.append(f"--kv-cache-dtype fp8 holds twice the tokens; answers can differ{needs}")
-    length: Any = run.setting("max_model_len")
-    if isinstance(length, int):
-        ways.append(
-            f"a smaller --max-model-len than {length:,} refuses the longest requests; it makes no room for"
-            " shorter ones"
-        )
     if not run.setting("quantization") and run.platform in ("cuda", "rocm"):
         ways.append(_QUANTIZED)
     return tuple(ways)

@@ -20,7 +20,7 @@ from vllm_logdoctor.rules.context import (
 from vllm_logdoctor.rules.limits import KV_FULL, full_without_queue, was_preempted
 from vllm_logdoctor.rules.load import Span
 from vllm_logdoctor.rules.model import Change
-from vllm_logdoctor.rules.performance.cache_room import room_changes
+from vllm_logdoctor.rules.performance.cache_room import no_room, room_changes
 from vllm_logdoctor.rules.performance.serving import held_long, is_full_alone
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.model import Sample
@@ -30,7 +30,7 @@ HELD_BY_FEW = "KV cache held by few large requests"
 LEAST_PUSHED_BACK = 2
 FEW_REQUESTS = 2
 """Requests that hold the cache between them: shorter ones would make room."""
-SAME_CACHE = "Raising --max-num-seqs alone: more requests would share the same full cache."
+SAME_CACHE = "Raising --max-num-seqs alone: more requests would share the same full cache"
 ONLY_WHEN_WAITING = (
     "more room for the cache once requests wait or preemptions are printed: until then it buys nothing"
 )
@@ -72,7 +72,7 @@ def kv_cache_preemption(case: RuleContext) -> Advice | None:
         effect=room.effect,
         alternatives=room.alternatives,
         # The log does not tell a full cache of few requests from a low max_num_seqs, which raising would lift.
-        avoid="" if few else SAME_CACHE,
+        avoid="" if few else "; ".join((SAME_CACHE, *no_room(case))),
         verify=("KV cache usage stays below 90 % and `Waiting` drops to 0; `GPU KV cache size` is larger."),
     )
     return replace(found, title=HELD_BY_FEW) if few else found
@@ -92,7 +92,7 @@ def _full_alone(case: RuleContext) -> Advice | None:
         confidence="medium",
         severity="low",
         alternatives=(ONLY_WHEN_WAITING,),
-        avoid=SAME_CACHE,
+        avoid=f"{SAME_CACHE}.",
         verify="`Waiting` stays at 0, and no preemption is printed.",
     )
 

@@ -102,7 +102,7 @@ def eager_mode(case: RuleContext) -> Advice | None:
 def _cost(case: RuleContext) -> str:
     if not (seconds := _slow_step(case)):
         return ""
-    return f" A decode step takes {seconds:.2g} s here, of which the launches are a small part: graphs will hardly change it."
+    return f" A decode step takes {seconds:.2g} s here, most likely not for its launches alone: see what else takes the time before graphs."
 
 
 def _slow_step(case: RuleContext) -> float | None:

@@ -85,7 +85,7 @@ def long_answers_hold_the_server(case: RuleContext) -> Advice | None:
             action("set max_tokens in the clients' requests to the length of the answers that you want"),
         ),
         alternatives=(
-            f"--override-generation-config with max_new_tokens{known}, for clients that set no limit",
+            f"--override-generation-config with max_new_tokens{known}: it caps every request, also those that ask for more",
         ),
         verify="`GPU KV cache usage` no longer climbs for minutes while one request runs.",
     )

@@ -233,7 +233,7 @@ def slow_startup_graphs_and_dynamo(case: RuleContext) -> Advice | None:
     text = (
         f"Of {whole_start:,.0f} s of profiling, KV cache setup and warm-up, {capture:,.0f} s were CUDA graph capture"
         + (
-            f" and {tracing:,.0f} s Dynamo tracing. Both recur at every start, the tracing unless its result comes from a cache."
+            f" and {tracing:,.0f} s Dynamo tracing. The capture recurs at every start; whether the tracing does depends on the release and its cache."
             if traced
             else ", which recurs at every start."
         )

@@ -15,7 +15,7 @@ from vllm_logdoctor.rules.context import (
     sample_lines,
     setting_lines,
 )
-from vllm_logdoctor.rules.limits import KV_FULL, runs_on_cpu
+from vllm_logdoctor.rules.limits import KV_FULL, ranks_of, runs_on_cpu
 from vllm_logdoctor.rules.load import Span
 from vllm_logdoctor.rules.performance.order import CLIENTS_OWN
 from vllm_logdoctor.rules.rule import Advice, Rule
@@ -99,8 +99,8 @@ def steps_slower_than_memory(case: RuleContext) -> Advice | None:
     text += _read(case, held) + (
         " No GPU needs that long to read what such a step needs; what takes the time is not in the log. Usual causes: kernels"
         " that are not made for this card or format, too few CPU cores for the engine's processes (a container's CPU limit,"
-        " other jobs), weights or cache outside the card's memory, another program on the card, low clocks of the card, or"
-        " with several ranks slow links between them."
+        " other jobs), weights or cache outside the card's memory, another program on the card, low clocks of the card"
+        f"{', slow links between the ranks' if ranks_of(case.run) > 1 else ''}."
     )
     return Advice(
         text,
