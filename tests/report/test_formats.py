@@ -226,7 +226,7 @@ def test_the_overview_of_many_runs_shows_each_state_in_one_piece(analysis_of, wi
     terminal.print_analysis(analysis_of(runs=12), console)
     shown = out.getvalue()
     assert shown.count("\n") <= 40
-    assert re.search(r"^1 +LIMITED: by its configuration  vLLM", shown, re.MULTILINE)
+    assert re.search(r"^1 +LIMITED: one seat Qwen  vLLM", shown, re.MULTILINE)
 
 
 def test_the_view_of_a_long_first_screen_leaves_findings_out_and_counts_them(analysis_of):

@@ -84,9 +84,9 @@ def outline_of_a_plain_log(failure: bool, runs: int) -> list[tuple[str, str]]:
 
 def test_says_first_what_ran_and_how_it_ended(analysis):
     first, _, ran, _, verdict, *_ = markdown.render(analysis).split("\n")
-    assert first == "# LIMITED: by its configuration"
+    assert first == "# LIMITED: one seat Qwen"
     assert ran == "vLLM 0.18.1 · Qwen · 4 GPUs (TP=4) · log of 6 min 40 s · clean shutdown"
-    assert verdict == "**one seat Qwen [L7 and 4 more]. Nobody asked Qwen [L12].**"
+    assert verdict == "**Requests wait for Qwen with `Qwen` [L7]. Nobody asked Qwen [L12].**"
 
 
 def test_sections_come_in_the_order_of_the_reader_s_questions(analysis_of):

@@ -208,3 +208,36 @@ def test_limits_over_time_are_a_table_of_a_few_periods(times: int, shown: bool) 
     text = report([*START, *lines, *[ANSWER] * 300])
     assert ("Limits over time:" in text) is shown
     assert ("| max_num_seqs reached |" in text) is shown
+
+
+FORCED = (
+    "(EngineCore_DP0 pid=9) INFO 05-01 10:00:12 [awq_marlin.py:162] Detected that the model can run with awq_marlin, however you"
+    " specified quantization=awq explicitly, so forcing awq. Use quantization=awq_marlin for faster inference"
+)
+SLOW_KERNEL = "Slow quantization kernel forced by `--quantization`"
+
+
+def single_stream(lines: int) -> list[str]:
+    one = [statistics(120 + 10 * number, 1, 0, 0.8) for number in range(lines)]
+    return [line.replace("13000.0", "0.0").replace("6000.0", "40.0") for line in one]
+
+
+@pytest.mark.parametrize("lines", [0, 2])
+def test_a_setting_whose_cost_no_load_shows_is_an_option_and_no_limit(lines: int) -> None:
+    text = report([*START, FORCED, *single_stream(lines)])
+    assert text.startswith(("# HEALTHY: no statistics lines", "# NO FAILURE: no request waited"))
+    assert f"({SLOW_KERNEL} [L8]" in text
+
+
+def test_a_setting_that_slows_down_the_requests_of_the_log_is_named_as_the_limit() -> None:
+    text = report([*START, FORCED, *single_stream(12)])
+    assert text.startswith(f"# LIMITED: {SLOW_KERNEL}\n")
+    assert "The client set the pace in all 12 statistics lines" in text.split("## ")[0]
+
+
+def test_a_fallback_to_the_old_engine_limits_nothing_while_no_request_waits() -> None:
+    fallback = "WARNING 05-01 10:00:05 [arg_utils.py:1731] --kv-cache-dtype is not supported by the V1 Engine. Falling back to V0."
+    old = [line.replace("0.15.1", "0.8.5") for line in [*START[:2], fallback, *START[3:], *single_stream(12)]]
+    text = report(old)
+    assert text.startswith("# HEALTHY\n")
+    assert "(Fallback to the V0 engine" in text

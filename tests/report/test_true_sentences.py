@@ -89,16 +89,6 @@ def test_parts_of_torch_compile_are_indented_below_it() -> None:
     assert "| · · Dynamo tracing |" in text
 
 
-def test_a_run_limited_by_its_configuration_is_said_to_be_so_in_the_first_sentence() -> None:
-    from pathlib import Path
-
-    for log in sorted(Path("fixtures").glob("*.log")):
-        text = vllm_logdoctor.analyze(log).to_markdown()
-        if text.startswith("# LIMITED: by its configuration"):
-            verdict = next(line for line in text.splitlines() if line.startswith("**"))
-            assert not verdict.startswith(("**The queue was empty", "**The client set the pace"))
-
-
 def test_an_excerpt_is_not_said_to_end_during_start_up() -> None:
     text = report(
         [

@@ -17,7 +17,7 @@ def test_prefix_caching_that_vllm_switched_off_matters_where_prompts_are_the_loa
     run = a_run(reported={"enable_prefix_caching": False}, samples=load((9, PROMPTS)), version="0.25.1")
     found = advice(run)
     assert next(iter(found)) == "prefix-caching-silently-off"
-    assert found["prefix-caching-silently-off"].severity == "high"
+    assert found["prefix-caching-silently-off"].severity == "medium"
 
 
 def test_it_comes_after_the_client_where_prompts_are_few() -> None:

@@ -77,7 +77,7 @@ def test_a_setting_that_brought_v0_back_is_dropped() -> None:
     run = a_run(set={"kv_cache_dtype": "fp8"}, engine="V0", version="0.9.0.1", messages=(line,))
     found = settings(run)["engine-fell-back-to-v0"]
     assert knobs(found) == {"--kv-cache-dtype": None}
-    assert found.severity == "high"
+    assert found.severity == "medium"
 
 
 def test_what_the_launch_is_for_is_not_to_be_dropped() -> None:

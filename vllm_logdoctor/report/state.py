@@ -51,9 +51,9 @@ _SEVERE = ("critical", "high")
 _WORD = lazy_pattern(r"[A-Za-z]{3}")
 _UNNAMED = "unclassified-failure"
 _ABOUT_THE_CACHE = "kv-cache-preemption"
+_STALLED = "engine-makes-no-progress"
 _AGAIN = 3
 """Lines of a finding from which what it is about was no single event."""
-_STALLED = "engine-makes-no-progress"
 _NO_RUN = "the log shows neither a complete start nor statistics of a load"
 # FAILED tests/test_a.py::test_b[x-1] - ValueError: text      /src/csrc/attention.cpp:281:40: error: use of undeclared identifier
 _TEST = lazy_pattern(
@@ -82,7 +82,7 @@ def state_level(page: Page) -> Level:
         return "cut"
     limit = page.diagnosis.bottleneck.name
     queued = limit == "none-clear" and any(sample.waiting for sample in run.samples)
-    limited = limit in LIMITING or queued or severe_findings(page) or no_request_succeeded(run)
+    limited = limit in LIMITING or queued or costly_findings(page) or no_request_succeeded(run)
     return "limited" if limited or transfers_failed(page) else "healthy"
 
 
@@ -157,7 +157,7 @@ def _state_of_piece(page: Page) -> str:
 
 def _state_of_limited(page: Page) -> str:
     """Return what limits a run, or that its requests fail."""
-    held = page.diagnosis.bottleneck.name in LIMITING or severe_findings(page)
+    held = page.diagnosis.bottleneck.name in LIMITING or costly_findings(page)
     if transfers_failed(page) and not held and not no_request_succeeded(page.run):
         return "TO CHECK: KV transfers failed"
     if not no_request_succeeded(page.run) or failing_requests(page):
@@ -222,11 +222,8 @@ def _limit(page: Page) -> str:
         return "prefill or max_num_seqs"
     if limit in LIMITING:
         return LIMITS[limit] + probable
-    named = (
-        one.title for one in severe_findings(page) if one.id == _STALLED or one.id.startswith("slow-start")
-    )
-    held = "requests wait, the cause is not in the log"
-    return prose(next(named, held if limit == "none-clear" and page.run.samples else "by its configuration"))
+    named = (one.title for one in costly_findings(page))
+    return prose(next(named, "requests wait, the cause is not in the log"))
 
 
 def transfers_failed(page: Page) -> bool:
@@ -235,13 +232,25 @@ def transfers_failed(page: Page) -> bool:
     return any(one.kind == "configuration" and len(one.evidence) >= _AGAIN for one in found)
 
 
-def severe_findings(page: Page) -> list[Finding]:
-    """Return the findings of the configuration that limit a run, by their severity."""
+def costly_findings(page: Page) -> list[Finding]:
+    """Return the severe findings that limit a run: work that is refused or stalls, and settings whose cost the load in the log shows."""
+    severe = (
+        one for one in (*page.advice, *page.diagnosis.hidden) if one.severity in _SEVERE and one.changes
+    )
+    loaded = _shows_load(page)
     return [
         one
-        for one in (*page.advice, *page.diagnosis.hidden)
-        if one.severity in _SEVERE and one.changes and one.kind != "security" and not _holds_briefly(one)
+        for one in severe
+        if one.kind == "configuration"
+        or one.id == _STALLED
+        or (one.kind == "performance" and loaded and not _holds_briefly(one))
     ]
+
+
+def _shows_load(page: Page) -> bool:
+    """Return whether enough statistics lines show requests to say what slows them down."""
+    load = load_of(page.run)
+    return bool(load.busy) and (page.diagnosis.bottleneck.name != "client-limited" or not load.is_short)
 
 
 def _holds_briefly(finding: Finding) -> bool:
@@ -251,7 +260,7 @@ def _holds_briefly(finding: Finding) -> bool:
 
 def failing_requests(page: Page) -> list[Finding]:
     """Return what says that most requests fail: whatever else limits a run comes after it."""
-    return [one for one in severe_findings(page) if one.topic == "serving" and one.kind == "configuration"]
+    return [one for one in costly_findings(page) if one.topic == "serving" and one.kind == "configuration"]
 
 
 def is_cut_off(page: Page) -> bool:

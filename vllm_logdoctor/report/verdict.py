@@ -14,10 +14,10 @@ from vllm_logdoctor.report.proof import carrying, decisive, quoted
 from vllm_logdoctor.report.state import (
     LIMITING,
     Level,
+    costly_findings,
     doubted,
     failing_requests,
     is_cut_off,
-    severe_findings,
     state,
     state_level,
 )
@@ -78,7 +78,7 @@ def _on_load(page: Page) -> str:
     """Return what limited a run, after the failing requests or the settings that matter more."""
     limit, level = page.diagnosis.bottleneck, state_level(page)
     words = f"{capital(prose(limit.reason).rstrip('.'))}{page.cited(limit.evidence, 2)}."
-    first = severe_findings(page)
+    first = costly_findings(page)
     if level == "cut" and limit.name != "none-clear":
         first = list(page.advice)
     elif level != "limited" or limit.name in LIMITING:
@@ -86,7 +86,7 @@ def _on_load(page: Page) -> str:
     if not first:
         return _with_refusal(page, words, level)
     if first[0].id == _SERVER_ERRORS or prose(first[0].title) in state(page):
-        return f"{split_lead(root_explanation(first[0]))[0]} {words}"
+        return f"{with_lines(page, split_lead(root_explanation(first[0]))[0], first[0])} {words}"
     named = f"{prose(first[0].title)}{page.cited(first[0].evidence, 1)}."
     return named if level == "cut" else f"{named} {words}"
 

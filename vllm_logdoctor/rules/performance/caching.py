@@ -31,7 +31,7 @@ def prefix_caching_silently_off(case: RuleContext) -> Advice | None:
         return None
     load = case.load
     heavy = load.busy_seconds > 0 and load.prompt > PROMPTS_DOMINATE * max(load.generation, 1.0)
-    severity: Severity = "high" if heavy else "low"
+    severity: Severity = "medium" if heavy else "low"
     text = (
         "`enable_prefix_caching=False` in the engine's configuration, and no argument asked for it: vLLM"
         " switches it off for some models (those that mix attention with state space layers, encoders,"
