@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct, field
@@ -22,6 +23,7 @@ from vllm_logdoctor.run.tracelines import (
     notebook_type,
     opens,
     stack_line,
+    without_numbers,
 )
 
 _LONGEST_TEXT = 12_000
@@ -44,11 +46,16 @@ _PROMPT_CLOSES = lazy_pattern(
 _OTHER_RAW = lazy_pattern(
     r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|Process \w+|Exception ignored|\[[WIE]\d{3,4} |\[rank\d"
     r"|Loading |Capturing |Processed prompts|nanobind:"
-    r"|\w+(?:/\w+)*\.py:\d+: \w*Warning|\s*\d+%\||slurmstepd|srun:|[-=]{20}|==> |usage: "
+    r"|\w+(?:/\w+)*\.py:\d+: \w*Warning|slurmstepd|srun:|[-=]{20}|==> |usage: "
     r"|Exception in thread|\s*\[end of output\]|\+ \w|sys:1: |\S+/resource_tracker\.py"
     r"|Abort was called at \d|\[\d+\] +\d+ [a-z]|(?:\([\w.-]{1,40}\) )?[\w.-]{1,40}@[\w.-]{1,60}:[^\n]{0,100}?[$#❯ᐅ➜] \w"
     r"|\S+: line \d+: +\d+ (?:Aborted|Killed|Terminated|Bus error|Segmentation fault)\b"
 )
+# Training:  40%|████      | 2/5 [00:20<00:30]
+_BAR = lazy_pattern(r"[^|\n]{0,80}?\d+%\|")
+_WORD = lazy_pattern(r"[A-Za-z]{3}")
+_MOST_SAID = 200
+"""Lines of one writer above a traceback that its later lines are held against."""
 # utils.py:747: AssertionError
 _PLACE_OF_TEST = lazy_pattern(r"\S+\.py:\d+: \w*(?:Error|Exception|Timeout|Failed)\s*\Z")
 _RAISES = lazy_pattern(r"raise (?P<type>[A-Z]\w*(?:Error|Exception|Timeout))\b")
@@ -212,6 +219,7 @@ class _Collector:
         self._previous: dict[tuple[object, ...], int] = {}
         self._quoting = False
         self._wrapped: dict[tuple[object, ...], str] = {}
+        self._said: dict[tuple[object, ...], deque[str]] = {}
 
     def blocks(self) -> Iterator[Block]:
         for position, whole in enumerate(self._records):
@@ -253,7 +261,8 @@ class _Collector:
             return
         if waiting:
             yield from self._close(key)
-        self._open_without_header(key, position, record, text)
+        if not self._opens_without_header(key, position, record, text) and not record.level:
+            self._said.setdefault(key, deque(maxlen=_MOST_SAID)).append(text)
 
     def _joined(self, key: tuple[object, ...], message: str) -> str:
         """Return a line of a traceback; in a narrow box, with the path that the line before began.
@@ -314,8 +323,10 @@ class _Collector:
             self._previous[key] = position
             self._previous[("process", record.file, record.process)] = position
 
-    def _open_without_header(self, key: tuple[object, ...], position: int, record: Record, text: str) -> None:
-        """Open a block at an exception on its own, or inside a traceback whose head is not in the log."""
+    def _opens_without_header(
+        self, key: tuple[object, ...], position: int, record: Record, text: str
+    ) -> bool:
+        """Open a block at an exception on its own, or inside a traceback whose head is not in the log; False for other lines."""
         place = frame_line(text)
         if place and (not record.level or text.startswith(" ")):
             frame = Frame(place.file, place.line, place.function, "", record)
@@ -324,17 +335,18 @@ class _Collector:
             self._open[key] = _OpenBlock(
                 position, before, [_Raising("", [frame])], [record], position, indent=indent
             )
-            return
+            return True
         if record.level in ("INFO", "DEBUG", "WARNING"):
-            return
+            return False
         named = exception_line(text.strip() if not record.level else text, strict=True)
         if not named and record.level:
             named = exception_repr(text)
         if not named:
-            return
+            return False
         raising = _Raising("", [], named.type, named.inner, [named.text], record)
         introduction = self._introduction(key, position, record)
         self._open[key] = _OpenBlock(position, introduction, [raising], [record], position, bare=True)
+        return True
 
     def _continue(self, waiting: _OpenBlock, position: int, record: Record, text: str) -> bool:
         """Take a line into an open block; False where it does not belong to it."""
@@ -398,10 +410,23 @@ class _Collector:
             _OTHER_RAW.match(text)
             or record.line - waiting.records[-1].line > (3 if any(current.text) else 1)
             or (exception_line(text, strict=True) and not text.startswith(" "))
+            or self._is_of_program(waiting, record, text)
         ):
             return False
         current.text.append(text)
         return True
+
+    def _is_of_program(self, waiting: _OpenBlock, record: Record, text: str) -> bool:
+        """Return whether a line below an exception is what its program prints as it runs: a bar, a stamp, a line alike one above."""
+        named = waiting.current.record or record
+        stamped = [(one.time is not None, one.outer_time is not None) for one in (named, record)]
+        if is_bar(text) or stamped[0] != stamped[1]:
+            return True
+        said = self._said.get(_stream(record))
+        if not said or waiting.bare or text[:1].isspace() or not _WORD.search(text):
+            return False
+        alike = without_numbers(text)
+        return any(without_numbers(one) == alike for one in said)
 
     def _close(self, key: tuple[object, ...]) -> Iterator[Block]:
         yield from self._closed(self._open.pop(key))
@@ -416,6 +441,16 @@ class _Collector:
             first.process, first.level, first.call_site, waiting.introduction, raised,
             (), tuple(waiting.records), waiting.start, waiting.end,
         )  # fmt: skip
+
+
+def is_bar(text: str) -> bool:
+    """Return whether a line is a progress bar; one is drawn once more where its program ends."""
+    return _BAR.match(text) is not None
+
+
+def is_of_other_program(text: str) -> bool:
+    """Return whether a line without a header is a shell's, a launcher's or an interpreter's, and not the program's."""
+    return _OTHER_RAW.match(text) is not None
 
 
 def _turn_around(block: _OpenBlock) -> None:

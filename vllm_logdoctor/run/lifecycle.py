@@ -7,8 +7,9 @@ from collections.abc import Collection, Sequence
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.blockkinds import WRAPPER
-from vllm_logdoctor.run.blocks import Block
+from vllm_logdoctor.run.blocks import Block, is_bar, is_of_other_program
 from vllm_logdoctor.run.model import Run
+from vllm_logdoctor.run.tracelines import OPENING, without_numbers
 from vllm_logdoctor.texts import asked_once
 
 Place = tuple[int, int]
@@ -119,10 +120,45 @@ def within_engine(block: Block) -> bool:
 _SERVING_SITES = lazy_pattern(r"(?:^|/)(?:serving(?:_\w+)?|loggers|request_logger)\.py$")
 
 
-def writes_on(block: Block, trail: Sequence[Record], inside: Collection[int]) -> bool:
-    """Return whether the process that printed an exception wrote something else behind it."""
-    behind = (one for one in trail if one.line > block.records[-1].line and one.message.strip())
-    return any(one.process == block.process and id(one) not in inside for one in behind)
+# What the interpreter prints of an exception that ends a program or a process begins there; a caught one begins in a function.
+_OUTERMOST = lazy_pattern(r"<|_run_module_as_main$|_bootstrap$")
+_OF_FAILURE = lazy_pattern(
+    r"(?i)error|exception|fail|fatal|crash|abort|exit|died|dead|killed|traceback|terminat|resource_tracker|warn"
+)
+
+
+def was_caught(block: Block) -> bool:
+    """Return whether a program printed an exception that it had caught: no traceback of the interpreter begins in a function."""
+    outermost = block.last_raised.frames[:1]
+    begins = OPENING in block.first.message and not block.level
+    return begins and any(not _OUTERMOST.match(frame.function) for frame in outermost)
+
+
+def actor_writes_on(block: Block, trail: Sequence[Record], inside: Collection[int]) -> bool:
+    """Return whether the actor that printed an exception wrote something else behind it, or the others wrote on as usual."""
+    behind = [one for one in trail if _is_behind(one, block, inside)]
+    return any(one.process == block.process for one in behind) or sum(map(_is_usual, behind)) >= _AS_USUAL
+
+
+def program_writes_on(block: Block, trail: Sequence[Record], inside: Collection[int]) -> bool:
+    """Return whether a program wrote on behind an exception that it had caught, or lines alike those before it behind any other."""
+    own = [one for one in trail if one.process == block.process and not one.call_site]
+    behind = [one for one in own if _is_behind(one, block, inside)]
+    if was_caught(block):
+        return any(map(_is_usual, behind))
+    began = next((one.line for one in trail if one.call_site), block.first.line)
+    above = (one for one in own if began < one.line < block.first.line and id(one) not in inside)
+    said = {without_numbers(one.message) for one in above if not is_bar(one.message)}
+    return any(without_numbers(one.message) in said for one in behind)
+
+
+def _is_behind(record: Record, block: Block, inside: Collection[int]) -> bool:
+    return record.line > block.records[-1].line and id(record) not in inside and bool(record.message.strip())
+
+
+def _is_usual(record: Record) -> bool:
+    """Return whether a line is of no failure, and of no shell, launcher or interpreter."""
+    return not _OF_FAILURE.search(record.message) and not is_of_other_program(record.message)
 
 
 def logs_on(blocks: Sequence[Block], trail: Sequence[Record]) -> bool:

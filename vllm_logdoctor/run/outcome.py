@@ -35,19 +35,20 @@ from vllm_logdoctor.run.lifecycle import (
     START_FAILED,
     Order,
     Place,
+    actor_writes_on,
     ends_progress,
     has_no_server,
     is_up,
     logs_on,
+    program_writes_on,
     says_death,
     serves,
     trail_of,
     within_engine,
-    writes_on,
 )
 from vllm_logdoctor.run.model import Outcome, Run
 from vllm_logdoctor.run.owners import PROGRAM, acting_frames, is_file_of_vllm, owner_of
-from vllm_logdoctor.run.termination import REQUESTED, Stop, stops_in
+from vllm_logdoctor.run.termination import REQUESTED, Stop, by_cause, stops_in
 
 _REQUESTS = ("request-received", "request-added", "request-finished")
 """Messages that only a running engine prints."""
@@ -152,7 +153,7 @@ class _Judge:
             return False
         if (is_transfer(block) or self._is_clients(block)) and not self._death_after(block):
             return False
-        if self._actor_lives(block) or self._start_went_on():
+        if self._actor_lives(block) or self._program_lives(block) or self._start_went_on():
             return False
         if self.ready is None or self.ready > _NOWHERE:
             return True
@@ -181,10 +182,16 @@ class _Judge:
             return False
         alike = next(one for one in self.blocks if one.process.name == block.process.name)
         later = (one for one in self.blocks if self.order.place(one.first) > self.order.place(block.first))
-        lives = self.run.last_line - alike.first.line > _LONG_AFTER or writes_on(
+        lives = self.run.last_line - alike.first.line > _LONG_AFTER or actor_writes_on(
             block, self.trail, self.inside
         )
         return lives and all(one.process.pid for one in later) and self._healthy_end(block)
+
+    def _program_lives(self, block: Block) -> bool:
+        """Return whether the program that calls the engine wrote on behind an exception of its own code."""
+        if self.run.kind != "offline" or block.level or has_vllm(block):
+            return False
+        return program_writes_on(block, self.trail, self.inside) and self._healthy_end(block)
 
     def _start_went_on(self) -> bool:
         """Return whether a library printed no more than the name of an exception, and vLLM logged on behind it."""
@@ -275,24 +282,12 @@ class _Judge:
         """Return the first trace of a wanted end, or of a shutdown that no error precedes."""
         errors = (self.order.place(block.first) for block in self._blocks_of("error", "wrapper"))
         broken = min(errors, default=_NOWHERE)
-        for stop in self._stops_by_cause():
+        for stop in by_cause(self.stops):
             if stop.kind in REQUESTED and not self._just_reaction(stop) and not self._from_parent(stop):
                 return stop
             if stop.kind == "shutdown" and not self._died_before(stop, broken):
                 return stop
         return None
-
-    def _stops_by_cause(self) -> list[Stop]:
-        """Return the stops in order, a time limit before what the batch system printed of the same end.
-
-        srun: Job step aborted: Waiting up to 12 seconds for job step to finish.
-        slurmstepd: error: *** STEP 9.0 ON n1 CANCELLED AT 2026-11-22T15:57:34 DUE TO TIME LIMIT ***
-        """
-        first = next((stop for stop in self.stops if stop.kind in REQUESTED), None)
-        limit = next((stop for stop in self.stops if stop.kind == "walltime"), None)
-        if first is None or limit is None or first.kind != "scheduler":
-            return self.stops
-        return [limit, *(stop for stop in self.stops if stop is not limit)]
 
     def _from_parent(self, stop: Stop) -> bool:
         """Return whether a child was ended by its own parent: one that failed, or an offline program that was done."""

@@ -95,6 +95,19 @@ def stops_in(records: Sequence[Record]) -> Iterator[Stop]:
             yield Stop(kind, record)
 
 
+def by_cause(stops: Sequence[Stop]) -> Sequence[Stop]:
+    """Return stops in their order, a time limit before what the batch system printed of the same end.
+
+    srun: Job step aborted: Waiting up to 12 seconds for job step to finish.
+    slurmstepd: error: *** STEP 9.0 ON n1 CANCELLED AT 2026-11-22T15:57:34 DUE TO TIME LIMIT ***
+    """
+    first = next((stop for stop in stops if stop.kind in REQUESTED), None)
+    limit = next((stop for stop in stops if stop.kind == "walltime"), None)
+    if first is None or limit is None or first.kind != "scheduler":
+        return stops
+    return [limit, *(stop for stop in stops if stop is not limit)]
+
+
 # There are some potential root causes. (1) The process is killed by SIGKILL by OOM killer      Some common causes include: (1) ...
 _GUESSES = re.compile(r"(?:[Pp]ossible|[Pp]otential|[Cc]ommon|[Ll]ikely) (?:root )?(?:causes?|reasons?)\b")
 

@@ -29,6 +29,11 @@ _HELD = frozenset(
     {"port-in-use", "gpu-memory-not-free-at-start", "no-memory-left-for-kv-cache", "oom-weights-load"}
 )
 """Failures for want of what a server that is up holds."""
+_OF_CLIENT = ("A client of the server failed", "A program that calls the server raised this exception")
+_CAUGHT = (
+    "Exception in the program, which went on",
+    "The program that calls vLLM printed this exception and wrote on",
+)
 _WELL = frozenset({"running", "clean_shutdown"})
 # File "/opt/env/bin/vllm", line 8, in <module>      File "/usr/lib/python3.12/multiprocessing/process.py", line 314, in _bootstrap
 _COMMAND = lazy_pattern(
@@ -65,20 +70,13 @@ def _held_by_this_run(finding: Finding) -> Finding:
 
 
 def caller_findings(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
-    """Yield the traceback of a program that calls the server and wrote into its log, at most one."""
-    if context.run.kind == "offline":
-        return
+    """Yield the exception of a program that calls vLLM: of a client in the server's log, or one that an offline program caught; at most one."""
+    offline = context.run.kind == "offline"
     for number, block in enumerate(context.blocks):
-        files = [frame.file for one in block.raised for frame in one.frames]
-        # The server's own exit:   File "/usr/lib/python3.12/weakref.py", line 666, in _exitfunc
-        of_server = block.process.role or any(map(is_file_of_vllm, files))
-        called = any(owner_of(file) == PROGRAM for file in files)
-        # A status of 5xx is the other end of an error that the server logs or counts itself.
-        of_server = of_server or block.last_raised.name == "InternalServerError"
-        foreign = block.call_site is None and called and not of_server
-        if context.kind(number) != "error" or number in context.ending.fatal or not foreign:
+        if context.kind(number) != "error" or number in context.ending.fatal or not _is_of_caller(block):
             continue
-        if context.ending.outcome in _WELL and block.last_raised.type and REFUSED in rules:
+        lives = context.ending.outcome in _WELL or (offline and not context.ending.failed)
+        if lives and block.last_raised.type and REFUSED in rules:
             said, record = block.last_raised.statement, block.last_raised.record
             finding = finding_of(
                 rules.rule(REFUSED), context.run, role=None, confidence="high", records=[record], values={}
@@ -86,9 +84,21 @@ def caller_findings(context: FailureContext, rules: FailureRules) -> Iterator[Fi
             text, of_proxy = said.splitlines()[0], ""
             if "<!DOCTYPE" in said or "<html" in said:
                 text, of_proxy = text.partition("<")[0].rstrip(" ("), _OF_PROXY
-            words = f"A program that calls the server raised this exception: {shown(text)}.{of_proxy}"
-            yield replace(finding, title="A client of the server failed", explanation=words, changes=())
+            title, words = _CAUGHT if offline else _OF_CLIENT
+            yield replace(finding, title=title, explanation=f"{words}: {shown(text)}.{of_proxy}", changes=())
             return
+
+
+def _is_of_caller(block: Block) -> bool:
+    """Return whether an exception was raised by a program and has no part of vLLM, nor is the other end of what the server logs itself."""
+    files = [frame.file for one in block.raised for frame in one.frames]
+    # The server's own exit:   File "/usr/lib/python3.12/weakref.py", line 666, in _exitfunc
+    if block.process.role or block.call_site is not None or any(map(is_file_of_vllm, files)):
+        return False
+    # A status of 5xx is the other end of an error that the server logs or counts itself.
+    return (
+        any(owner_of(file) == PROGRAM for file in files) and block.last_raised.name != "InternalServerError"
+    )
 
 
 def transfer_findings(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
