@@ -331,6 +331,17 @@ def test_captured_output_is_to_be_read_where_the_log_has_it(captured: bool) -> N
     assert "The test failed at `assert close(a, b)`" in text
 
 
+def test_an_error_that_explains_itself_needs_no_captured_output() -> None:
+    lines = [
+        ">       assert config.pooling_norm",
+        "E       AttributeError: 'PoolerConfig' object has no attribute 'pooling_norm'",
+        "------- Captured stdout call -------",
+        "INFO 05-27 12:31:33 [__init__.py:31] Available plugins for group vllm.general_plugins:",
+        "FAILED a/test_b.py::test_c - AttributeError: 'PoolerConfig' object has no attribute 'pooling_norm'",
+    ]
+    assert "captured output" not in run_of(lines).to_markdown()
+
+
 def test_a_piece_with_a_logged_error_names_it() -> None:
     site = "ERROR 04-29 10:09:55 [registry.py:810]"
     lines = [

@@ -389,7 +389,12 @@ def _end(run: Run) -> str:
         return "not started"
     if run.kind == "test":
         failed = len(failed_tests(trail_of(run)))
-        return f"{plural(failed, 'test')} failed" if failed else OUTCOMES["unknown"]
+        # The summary of a session with several engines belongs to its last one.
+        return (
+            f"{plural(failed or 1, 'test')} failed"
+            if failed or run.outcome in BROKEN
+            else OUTCOMES["unknown"]
+        )
     if is_client(run) and run.outcome in ("truncated", "unknown"):
         return f"{plural(len(run.benchmarks), 'result')} in the log"
     if was_interrupted(run):

@@ -19,6 +19,7 @@ from vllm_logdoctor.run.other_programs import OWN_ERROR, failed_check, failed_te
 
 _KINDS = 3
 _ERROR = 70
+_LONG = 300
 # function <function test_load at 0x7fc6998f1800> failed      ("a", 12)
 _VARIABLE = lazy_pattern(r"<function \w+ at |0x[0-9a-f]+|\d+|'[^']*'")
 # pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig
@@ -29,6 +30,8 @@ _OF_WRAPPER = lazy_pattern(
     r"function <function \w+ at .{1,20}> failed when called with|Server exited unexpectedly"
     r"|Engine core initialization failed|Engine process failed to start"
 )
+# E   AssertionError: not close      E   assert 3 == 4
+_OF_ASSERTION = lazy_pattern(r"E {2,}(?:AssertionError|assert )")
 _CAPTURED = lazy_pattern(r"-+ Captured (?:stdout|stderr|log) \w+ -+")
 _NAME = lazy_pattern(r"(?:FAILED|ERROR) (?P<name>[^'`]+?)(?: - |\s*$)")
 _ADDRESS = lazy_pattern(r" at 0x[0-9a-f]{6,16}\b")
@@ -49,9 +52,13 @@ def steps_of_test(records: Sequence[Record]) -> tuple[str, ...]:
         if name
         else f"Run {one} alone, with its output (`-s`)."
     )
+    stated = [one.text[:_LONG] for one in records if OWN_ERROR.match(one.text[:80])]
+    # What an error of another class says needs no output beside it.
+    if stated and not (_OF_ASSERTION.search(stated[0]) or any(map(_OF_WRAPPER.search, stated))):
+        return (alone,)
     if any(_CAPTURED.search(one.message[:200]) for one in records):
         return ("Read the captured output of the failed test.", alone)
-    if any(OWN_ERROR.match(one.text[:80]) for one in records):
+    if stated:
         return (alone,)
     return (
         "Read the sections of the failed tests in the whole output of pytest: this log lacks them.",
