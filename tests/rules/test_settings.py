@@ -217,6 +217,21 @@ def test_a_slow_kernel_is_not_called_right() -> None:
     assert "quantization" not in right(a_run(reported={"quantization": "awq"}, messages=(line,)))
 
 
+def test_a_format_that_a_finding_would_replace_is_not_called_right() -> None:
+    run = a_run(reported={"quantization": "gguf"})
+    found = Finding(id="gguf-slow-path", kind="configuration", severity="medium", confidence="high", topic="quantization",
+        title="GGUF checkpoint without fast kernels", explanation="", evidence=())  # fmt: skip
+    assert [item.name for item in already_right(run)] == ["quantization"]
+    assert already_right(run, findings=[found]) == ()
+
+
+def test_a_card_that_a_script_names_is_known() -> None:
+    started = {"set": {"max_num_seqs": 64}, "platform": "cuda"}
+    named = a_run(messages=("Checked NVIDIA GPU: NVIDIA GB10",), **started)
+    assert not any("GPU model" in text for text in unknowns_of(named))
+    assert any("GPU model" in text for text in unknowns_of(a_run(**started)))
+
+
 def test_what_vllm_warns_to_be_less_accurate_is_not_called_right() -> None:
     scales = "Using KV cache scaling factor 1.0 for fp8_e4m3. This may cause accuracy issues. Please make sure k/v_scale scaling factors are available in the fp8 checkpoint."
     experts = "w1_weight_scale_2 must match w3_weight_scale_2. Accuracy may be affected."

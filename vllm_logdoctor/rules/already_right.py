@@ -28,7 +28,7 @@ _CONCERNS = {
     "chunked prefill": lazy_pattern(r"(?i)prefill|batched.tokens"),
     "asynchronous scheduling": lazy_pattern(r"(?i)async\w*.schedul"),
     "attention backend": lazy_pattern(r"(?i)attention|attn|flashinfer"),
-    "quantization": lazy_pattern(r"(?i)quanti"),
+    "quantization": lazy_pattern(r"(?i)quanti|gguf"),
     "KV cache type": lazy_pattern(r"(?i)kv.cache.d?type|fp8.(?:kv.)?cache"),
     "sampler": lazy_pattern(r"(?i)sampler|flashinfer"),
     "tensor parallelism": lazy_pattern(r"(?i)tensor.parallel"),

@@ -22,7 +22,7 @@ USABLE_GIB = {
 LEAST_OVERHEAD_GIB = 0.1
 # Of what nvidia-smi prints the driver keeps up to so much: 15,360 MiB of a T4 are 14.58 GiB to a process.
 LEAST_USABLE = 0.97
-CARD_LISTS = ("gpu-listed", "gpu-named")
+CARD_LISTS = ("gpu-listed", "gpu-named", "gpu-named-by-program")
 """Patterns of the lines of nvidia-smi that name a card."""
 AS_PRINTED = "as printed"
 NOT_PRINTED = "the log does not print the memory of the KV cache"

@@ -71,7 +71,7 @@ def gguf_slow_path(case: RuleContext) -> Advice | None:
         "The checkpoint is GGUF: vLLM reads it, but its kernels for it are not made for batches. AWQ, GPTQ or FP8"
         " checkpoints of the same model run on tuned kernels."
     )
-    better = in_formats_of_card("a checkpoint of the same model in AWQ, GPTQ or FP8", case.run)
+    better = in_formats_of_card("serve a checkpoint of the same model in AWQ, GPTQ or FP8", case.run)
     return Advice(
         in_formats_of_card(text, case.run),
         (*message_lines(case, "quantization-not-optimized"), *setting_lines(case, "quantization")),
