@@ -92,7 +92,7 @@ def effect_words(effect: Effect | None) -> str:
     if effect is None:
         return ""
     if gains_little(effect):
-        return f"less than 1 % more generation throughput over the run: it acts in {number(100 * effect.share)} % of the busy time"
+        return "less than 1 % more generation throughput over the run"
     basis = prose(effect.basis)
     origin = ORIGINS[effect.origin]
     return f"{effect_range(effect)} ({origin}{': ' + basis if basis else ''})"
@@ -118,7 +118,7 @@ def effect_range(effect: Effect) -> str:
         >>> effect_range(Effect("startup_seconds", 0.25, 0.5, "computed", ""))
         '2 to 4 x faster start-up'
         >>> effect_range(Effect("generation_throughput", 1.5, 2.0, "computed", "", share=0.05))
-        '1.5 to 2 x generation throughput in 5 % of the busy time'
+        '1.5 to 2 x generation throughput while this limit holds'
     """
     metric = METRICS.get(effect.metric, effect.metric.replace("_", " "))
     low, high = float(effect.low), float(effect.high)
@@ -130,7 +130,7 @@ def effect_range(effect: Effect) -> str:
             return f"{_span(low, high)} x slower {prose(metric)}"
     over = ""
     if effect.share < MOST_OF_THE_RUN and effect.metric == "generation_throughput":
-        over = f" in {number(100 * effect.share)} % of the busy time"
+        over = " while this limit holds"
     return f"{_span(low, high)} x {prose(metric)}{over}"
 
 
