@@ -43,6 +43,13 @@ def test_with_every_slot_taken_the_cache_is_the_limit_where_it_has_no_room_for_a
     assert limit_of(Span(sample(**full), 10.0), 66) == "kv-cache-limited"  # type: ignore[arg-type]
 
 
+def test_requests_that_are_swapped_out_wait_for_the_cache_not_for_prompts() -> None:
+    """V0 swaps out a group of several sequences at once: behind it, a good part of the cache is free."""
+    line = sample(running=35, waiting=900, kv=77.0, prompt=3000.0, generation=9000.0)
+    assert limit_of(Span(line, 5.0), 256) == "prefill-limited"
+    assert limit_of(Span(replace(line, swapped=120), 5.0), 256) == "kv-cache-limited"
+
+
 def test_a_fifth_of_the_busy_time_makes_a_limit_of_the_server_the_runs() -> None:
     run = a_run(
         set={"max_num_seqs": 8},

@@ -41,6 +41,7 @@ from vllm_logdoctor.rules.load import (
     load_of,
     queue_first,
 )  # fmt: skip
+from vllm_logdoctor.rules.stalls import silence_behind
 from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.metrics import offline_batches
@@ -109,6 +110,8 @@ def bottleneck_of(run: Run, load: Load | None = None) -> Bottleneck:
     limits = limits_of(run, load)
     held = interval_limits(load.spans, limits)
     seconds = time_by_limit(load.spans, held)
+    if (silence := silence_behind(run, load.spans)) is not None:
+        seconds["none-clear"] = seconds.get("none-clear", 0.0) + silence.seconds
     name = _overall(load, seconds)
     reason, lines = _reason(run, name, load, limits, seconds), _evidence(run, load, limits, name)
     return Bottleneck(name, reason, lines, tuple(_periods(run, load, limits, held)))
@@ -352,6 +355,8 @@ def limit_is_probable(run: Run, name: BottleneckName, load: Load) -> bool:
 def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[BottleneckName]) -> str:
     """Return in words what a limit means in a run, with a place for its time."""
     held = [span for span, limit in zip(load.spans, limits, strict=True) if limit == name]
+    if name == "none-clear" and not any(span.sample.running for span in held):
+        return "Requests waited {span} and none ran, although the KV cache had room"
     if name == "none-clear" and any(span.sample.generation > 0 for span in held):
         slots = slots_in_a_line(run)
         room = "with free slots and KV cache" if slots else "although the KV cache had room"

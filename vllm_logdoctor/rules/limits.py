@@ -3,8 +3,8 @@
 A statistics line is judged by these rules, the first that holds:
 
 1. idle: nothing runs and nothing waits.
-2. Something waits, and the cache has no room: it is at least 90 % full, or what is free is less than one
-   running request holds on average (with three requests at 28 % each, 84 % is full). V1 prints no
+2. Something waits, and the cache has no room: it is at least 90 % full, requests are swapped out (V0), or what is free is
+   less than one running request holds on average (with three requests at 28 % each, 84 % is full). V1 prints no
    preemption: this is how it looks.
 3. Something waits, the cache has room, and at least 95 % of max_num_seqs run: max_num_seqs
    limits. Where the log does not tell it, a number of running requests at which most of the waiting
@@ -23,8 +23,8 @@ A statistics line is judged by these rules, the first that holds:
    requests that get less than a token per second each while prompts are computed wait inside the batch: prefill; so do those
    that get less than two and a half while 20 prompt tokens are computed for each of theirs.
 
-Lines in which requests run while neither a token nor the usage of the cache moves for half a minute tell no
-limit: the engine made no progress.
+Lines in which requests are there while neither a token nor the usage of the cache moves for half a minute tell no
+limit: the engine made no progress (`rules.stalls`).
 """
 
 from __future__ import annotations
@@ -262,7 +262,7 @@ def limit_of(span: Span, max_num_seqs: int | None) -> BottleneckName:
         return "idle"
     if span.waits:
         # With all slots taken as well, more of them would find no room: a tenth more at most.
-        if cache_is_full(running, kv):
+        if sample.swapped or cache_is_full(running, kv):
             return "kv-cache-limited"
         if max_num_seqs and running >= SLOTS_TAKEN * max_num_seqs:
             return "max-num-seqs-limited"

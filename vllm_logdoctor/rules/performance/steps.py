@@ -19,7 +19,7 @@ from vllm_logdoctor.rules.limits import KV_FULL, ranks_of, runs_on_cpu
 from vllm_logdoctor.rules.load import Span
 from vllm_logdoctor.rules.performance.order import CLIENTS_OWN
 from vllm_logdoctor.rules.rule import Advice, Rule
-from vllm_logdoctor.rules.stalls import stalled, wait_behind
+from vllm_logdoctor.rules.stalls import Silence, silence_behind, stalled
 from vllm_logdoctor.rules.tasks import computes_for_others, pools
 from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.model import Sample
@@ -38,11 +38,12 @@ BLOCK = 16
 
 
 def engine_makes_no_progress(case: RuleContext) -> Advice | None:
-    """Requests run and nothing moves.
+    """Requests run or wait and nothing moves.
 
     Needs statistics lines of half a minute without a token, without a prompt, with one KV usage, of a run on cards:
-    on a processor one step of a long prompt can take so long. A last line without a token, behind which the engine says that it
-    waits for its workers, is as good.
+    on a processor one step of a long prompt can take so long. A last line without a token is as good where the engine says behind
+    it that it waits for its workers, where running requests fail long after it, or where none of the waiting requests runs at
+    either end of its interval.
     """
     if runs_on_cpu(case.run):
         return None
@@ -52,29 +53,47 @@ def engine_makes_no_progress(case: RuleContext) -> Advice | None:
         return None
     last = still[-1].sample
     ends = case.load.busy[-1].sample is last
-    waits = wait_behind(case.run, case.load.spans)
-    waited = (waits.record.time or 0.0) - (last.time or 0.0) if waits else 0.0
+    silence = silence_behind(case.run, case.load.spans)
+    seconds = sum(span.seconds for span in still) + (silence.seconds if silence else 0.0)
+    present = plural(last.running or last.waiting or 0, "request")
+    state = f"{present} ran" if last.running else f"up to {present} waited, none ran"
     text = (
-        f"For {duration(sum(span.seconds for span in still) + waited)}, {plural(last.running or 0, 'request')} ran without"
-        f" progress: no prompt, no token, KV usage at {last.kv_usage or 0.0:g} % throughout. A long prompt would"
-        " take cache with every chunk; here a step does not end: a collective waits for a rank, a kernel hangs or"
-        " is being compiled, or a grammar is being built."
-        + (" No later statistics line shows a token." if ends else " Later lines show tokens again.")
+        f"For {duration(seconds)}, {state} and nothing moved: no prompt, no token, KV usage at {last.kv_usage or 0.0:g} %."
+        f"{_behind(silence, ends)} {_NO_STEP if last.running else _NOT_SCHEDULED}"
     )
-    lines = (case.run.evidence(waits.record),) if waits else ()
+    lines = (case.run.evidence(silence.record),) if silence else ()
     return Advice(
         text,
         (*sample_lines(case, still), *lines),
-        confidence="high" if ends else "medium",
+        confidence="high" if ends and last.running and not (silence and silence.failed) else "medium",
+        title="" if last.running else "Engine stalled: requests wait and none runs",
         changes=(
             action(
                 "take the stack of the engine core and of each worker while it hangs: `py-spy dump --pid PID`",
                 "shows what the step waits for",
             ),
         ),
-        alternatives=("VLLM_LOGGING_LEVEL=DEBUG and NCCL_DEBUG=INFO before the next start",),
+        alternatives=(
+            "the output of the workers, `dmesg -T` and the driver's log of the time at which the tokens stop",
+            "VLLM_LOGGING_LEVEL=DEBUG and NCCL_DEBUG=INFO before the next start",
+        ),
         verify="`Avg generation throughput` above 0 in every line with `Running` above 0.",
     )
+
+
+_NO_STEP = (
+    "A long prompt would take cache with every chunk: no step ended. Usual causes: a collective that waits for a rank, a kernel that"
+    " hangs or is being compiled, a grammar that is being built."
+)
+_NOT_SCHEDULED = "Why the engine ran none of them is not in the log."
+
+
+def _behind(silence: Silence | None, ends: bool) -> str:
+    """Return what the log shows behind the lines without progress."""
+    if silence is not None and silence.failed:
+        took = duration(silence.seconds)
+        return f" No statistics line follows for {took}; then a running request fails with an error that the engine gave it."
+    return " No later statistics line shows a token." if ends else " Later lines show tokens again."
 
 
 def steps_slower_than_memory(case: RuleContext) -> Advice | None:
