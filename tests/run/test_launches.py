@@ -34,6 +34,13 @@ def text(*parts: list[str]) -> str:
         "Starting server: vllm serve org/m --max-num-seqs 32",
         "$ vllm serve org/m --max-num-seqs^Ms 32^M",
         "$ vllm serve org/m\x07 --max-num-seqs 32\r",
+        r"(base) PS C:\Users\me\my work> vllm serve org/m --max-num-seqs 32",
+        r"(base) C:\work>vllm serve org/m --max-num-seqs 32",
+        "me@mac vllm % vllm serve org/m --max-num-seqs 32",
+        "[me@node7 my work]$ vllm serve org/m --max-num-seqs 32",
+        "me@node7:~/vllm (main) ❯ vllm serve org/m --max-num-seqs 32",
+        "➜  vllm git:(main) ✗ vllm serve org/m --max-num-seqs 32",
+        "me@node7:~$ vllm serve org/other --port 9000 root@node7# vllm serve org/m --max-num-seqs 32",
     ],
 )
 def test_a_line_that_launches_a_server_is_read(line: str) -> None:
@@ -124,6 +131,58 @@ def test_a_command_behind_a_server_is_the_next_ones() -> None:
         )
     )
     assert (first_run.setting("max_num_seqs"), second_run.setting("max_num_seqs")) == (8, 16)
+
+
+PROMPTS = ["me@node7:~$", "root@node7#", r"PS C:\my work>", r"C:\work>", "me@mac vllm %", "➜  ~", ">", "#"]
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.parametrize(
+    ("ends", "outcome"),
+    [
+        (
+            ["usage: vllm serve [model_tag]", "vllm serve: error: unrecognized arguments: --x"],
+            "crashed_at_startup",
+        ),
+        (["Segmentation fault (core dumped)"], "crashed_at_startup"),
+        (["Killed"], "killed"),
+    ],
+)
+def test_what_is_typed_at_a_prompt_behind_a_server_is_the_next_run(
+    prompt: str, ends: list[str], outcome: str
+) -> None:
+    imported = ["INFO 03-04 09:59:50 [__init__.py:216] Automatically detected platform cuda."]
+    first, second = runs(
+        text(
+            [f"{prompt} vllm serve org/a --max-num-seqs 8"],
+            imported,
+            ends,
+            [f"{prompt} vllm serve org/b --max-num-seqs 16"],
+            SERVER,
+        )
+    )
+    assert (first.outcome, first.setting("max_num_seqs")) == (outcome, 8)
+    assert (second.outcome, second.setting("max_num_seqs")) == ("running", 16)
+
+
+def test_a_command_typed_without_a_model_begins_a_run_of_its_own() -> None:
+    second = [line.replace("10:0", "11:0") for line in SERVER]
+    again = ["me@node7:~$ python -m vllm.entrypoints.openai.api_server"]
+    first_run, second_run = runs(text(["$ vllm serve org/m --max-num-seqs 8"], SERVER, again, second))
+    assert first_run.setting("max_num_seqs") == 8
+    assert not second_run.launched_by
+
+
+def test_a_prompt_ends_a_command_that_was_not_finished() -> None:
+    given_up = ["me@node7:~$ vllm serve org/other \\"]
+    run = only_run(text(given_up, ["root@node7# vllm serve org/m --max-num-seqs 32"], SERVER))
+    assert _set(run, "max_num_seqs") == (32, "explicit", [2])
+
+
+def test_a_quotation_is_no_prompt_where_no_command_began_the_log_with_it() -> None:
+    imported = ["INFO 03-04 09:59:50 [__init__.py:216] Automatically detected platform cuda."]
+    run = only_run(text(imported, ["> vllm serve org/m --max-num-seqs 16"], SERVER))
+    assert run.setting("max_num_seqs") != 16
 
 
 def test_a_command_that_is_refused_at_once_is_known_all_the_same() -> None:

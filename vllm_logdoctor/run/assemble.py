@@ -146,7 +146,7 @@ def _take_command(run: Run, builder: RunBuilder) -> None:
     """Take the launch command for the arguments where the server printed none, else for what they leave at its default."""
     command, stated = builder.launches.own, builder.stated
     run.load_commands = tuple(builder.launches.loads)
-    if command is None:
+    if command is None or not command.arguments.get("model"):
         _take_call(run, builder)
         return
     served = model_of(builder)

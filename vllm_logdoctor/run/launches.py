@@ -19,8 +19,16 @@ from vllm_logdoctor.run.model import Evidence
 # + CUDA_VISIBLE_DEVICES=0,1 vllm serve org/m -tp 2      root 4711 12.0 0.4 ... python3 -m vllm.entrypoints.openai.api_server --model org/m
 # Starting server: /opt/venv/bin/vllm serve org/m       docker run --gpus all -p 8000:8000 vllm/vllm-openai:v0.11.0 --model org/m
 # VLLM_CPU_KVCACHE_SPACE=16 time python benchmarks/benchmark_throughput.py --model org/m --device cpu      (an engine of its own)
-# A bare "# " or "> " begins a comment or a quotation; "# " on a log's first line is root's prompt.
-_PROMPT = r"(?:(?:\([\w .-]{1,40}\) )?(?:[^\s$#>'\"`]{1,80}(?: ?[^\s$#>'\"`]{1,120})?[$#>]|\$) |\++ )"
+# (base) PS C:\Users\me\my work> vllm serve org/m      C:\work>vllm serve org/m      me@mac vllm % vllm serve org/m
+# me@node7:~/vllm (main) ❯ vllm serve org/m      ➜  vllm git:(main) ✗ vllm serve org/m      [me@node7 my work]$ vllm serve org/m
+# A bare "# " or "> " begins a comment or a quotation, unless the command on the log's first line has it too.
+_TYPED = (
+    r"(?:\([\w .:/\\-]{1,80}\) ?){0,3}"
+    r"(?:(?:[^\s$#>'\"`]{1,80}(?: ?[^\s$#>'\"`]{1,120})?[$#>]|\[[^\]'\"`]{1,120}\][$#]|PS [^>'\"`]{1,200}>|\$) "
+    r"|[A-Za-z]:\\[^>'\"`]{0,200}> ?|\S{1,60}@\S{1,60} [^\s'\"`]{1,120} [%$#] "
+    r"|(?:[^\s'\"`]{1,80} {1,4}){0,5}[❯➜ᐅ✗λ] {1,4}(?:[^\s'\"`]{1,80} {1,4}){0,3}?)"
+)
+_TRACED = r"\++ "
 _LABEL = (
     r"(?:(?:\[[^\]]{1,40}\] ?)?(?i:(?:start|launch|runn|execut)(?:ing|ed)?|command|cmd|exec)[\w ]{0,30}: ?)"
 )
@@ -38,13 +46,18 @@ _PROGRAM = (
 )
 _IMAGE = r"(?:sudo +)?(?:docker|podman|nerdctl) +run +.{0,3000}?\bvllm/vllm-(?:openai|cpu)\S{0,100}"
 _COMMAND = lazy_pattern(
-    rf"\s*(?:{_PROMPT}|{_LABEL}|{_LISTED})?(?:{_BEFORE}(?P<program>{_PROGRAM})|(?P<image>{_IMAGE}))(?P<arguments>(?: .*)?)\Z"
+    rf"\s*(?:(?P<typed>{_TYPED})|{_TRACED}|{_LABEL}|{_LISTED})?(?:{_BEFORE}(?P<program>{_PROGRAM})|(?P<image>{_IMAGE}))(?P<arguments>(?: .*)?)\Z"
 )
 # + vllm bench serve --model org/m --request-rate inf      Running benchmark: python benchmarks/benchmark_serving.py --model org/m
 _LOAD = lazy_pattern(
-    rf"\s*(?:{_PROMPT}|{_LABEL})?(?P<command>{_BEFORE}(?:(?:\S{{1,160}}/)?vllm +bench +serve"
+    rf"\s*(?:{_TYPED}|{_TRACED}|{_LABEL})?(?P<command>{_BEFORE}(?:(?:\S{{1,160}}/)?vllm +bench +serve"
     r"|(?:\S{0,160}/)?python[\d.]{0,5} +(?:\S{1,160}/)?benchmark_serving\.py)(?: .*)?)\Z"
 )
+# $ vllm serve org/a --port 8000 root@node7# vllm serve org/b      (two lines of a terminal, copied as one)
+_TYPED_LAUNCH = rf"{_TYPED}{_BEFORE}(?:{_PROGRAM}|{_IMAGE})"
+_AT_PROMPT = lazy_pattern(rf"\s*{_TYPED_LAUNCH}")
+_NEXT_PROMPT = lazy_pattern(rf"(?<=\s)(?={_TYPED_LAUNCH})")
+_BARE = ("# ", "> ")
 _MOST_LOADS = 6
 # ... --swap-space^Me 2      a terminal that wraps a line as somebody types draws the last character twice
 _REDRAWN = lazy_pattern(r"(.)(?:\^M|\r)\1")
@@ -78,11 +91,13 @@ class LaunchCommand(Struct, frozen=True):
         arguments: values by field; `model` where the command names one.
         evidence: the lines of the command.
         offline: whether it is a benchmark with an engine of its own, not a server.
+        typed: whether it was typed at a prompt: the shell was done with the command before it.
     """
 
     arguments: dict[str, Any]
     evidence: tuple[Evidence, ...]
     offline: bool = False
+    typed: bool = False
 
 
 class Launches(Struct):
@@ -92,11 +107,13 @@ class Launches(Struct):
         own: the last command before the run's first line, or None.
         following: the last command behind it: the next run's, or None.
         loads: the lines of the first commands of benchmark clients, their text the command alone.
+        prompt: the bare prompt of the log, or "".
     """
 
     own: LaunchCommand | None = None
     following: LaunchCommand | None = None
     loads: list[Evidence] = field(default_factory=list)
+    prompt: str = ""
     _lines: list[str] = field(default_factory=list)
     _evidence: list[Evidence] = field(default_factory=list)
     _last: tuple[int, int] = (-1, -1)
@@ -108,13 +125,17 @@ class Launches(Struct):
     def read(self, record: Record, evidence: Evidence, begun: bool) -> None:
         """Take in a record; a backslash at its end says that the next line goes on."""
         text = record.message.rstrip()
-        if record.line == 1 and not begun:
-            text = text.removeprefix("# ")
+        if record.line == 1 and not begun and text.startswith(_BARE):
+            self.prompt = text[:2]
+        if self.prompt and not self._lines and text.startswith(self.prompt):
+            text = f"$ {text[2:]}"
         if self._lines and (record.file, record.line) == (self._last[0], self._last[1] + 2):
             # A blank line, which is not a record, ends a command whose last line has a backslash.
             self._finish(begun)
         elif self._lines and (record.file, record.line) != (self._last[0], self._last[1] + 1):
             self._lines, self._evidence = [], []
+        elif self._lines and _AT_PROMPT.match(text):
+            self._lines, self._evidence = [], []  # The command before was given up, or copied in part.
         if not self._lines and not any(mark in text for mark in _MARKS):
             return
         self._lines.append(text.removesuffix("\\"))
@@ -143,6 +164,8 @@ def command_of(text: str, evidence: tuple[Evidence, ...] = ()) -> LaunchCommand 
     Example:
         >>> command_of("$ vllm serve org/m --max-num-seqs 32 -tp 2 2>&1 | tee log").arguments
         {'model': 'org/m', 'max_num_seqs': 32, 'tensor_parallel_size': 2}
+        >>> command_of("me@a:~$ vllm serve org/m --port 80 root@b# vllm serve org/n").arguments
+        {'model': 'org/n'}
         >>> command_of("$ vllm serve org/m --swap-space^Me 2").arguments
         {'model': 'org/m', 'swap_space': 2}
         >>> command_of("Run vllm serve org/m to start it") is None
@@ -153,6 +176,10 @@ def command_of(text: str, evidence: tuple[Evidence, ...] = ()) -> LaunchCommand 
     found = _COMMAND.match(_CONTROL.sub("", _REDRAWN.sub(r"\1", text)))
     if found is None:
         return None
+    if any(mark in found["arguments"] for mark in _MARKS):
+        _, *later = _NEXT_PROMPT.split(found["arguments"])
+        if later:
+            return command_of(later[-1], evidence)
     try:
         words = shlex.split(found["arguments"])
     except ValueError:
@@ -164,7 +191,9 @@ def command_of(text: str, evidence: tuple[Evidence, ...] = ()) -> LaunchCommand 
         arguments = {
             name: value for name, value in arguments.items() if flag_spans(f"--{name.replace('_', '-')}")
         }
-    return LaunchCommand(arguments, evidence, offline) if arguments.get("model") else None
+    typed = found["typed"] is not None
+    # A sentence names no model; who types a command may leave it to the default or to the shell.
+    return LaunchCommand(arguments, evidence, offline, typed) if typed or arguments.get("model") else None
 
 
 def _arguments(words: Sequence[str], takes_model: bool) -> dict[str, Any]:

@@ -346,7 +346,7 @@ class Segmenter:
             len(self.runs) + self.left_out + 1,
             self._files,
             Environment.after(old.environment.exported),
-            Launches(own=old.launches.following),
+            Launches(own=old.launches.following, prompt=old.launches.prompt),
             self._budget,
         )
         old.launches.following = None
@@ -365,6 +365,9 @@ class Segmenter:
         record = event.record
         if "[repeated " in record.text and "x across cluster]" in record.text:
             return False  # Ray writes it late, for lines that other workers wrote before.
+        typed = run.launches.following is not None and run.launches.following.typed
+        if typed and _is_front(record.process):
+            return True  # Whoever types a command at a prompt is done with the one before.
         if name in IMPORT_LINES:
             # Workers print it too, before anything failed, and clients beside a server that is up: after a start that failed
             # the next one prints it.
@@ -372,7 +375,7 @@ class Segmenter:
             failed = run.troubled and "engine" in run.openers and not served
             return _is_front(record.process) and (run.ended or failed or _program_left(run))
         if run.ended or (run.troubled and run.launches.following is not None):
-            return True  # After an error the next start was typed at a prompt.
+            return True  # After an error the next start was launched.
         kind = _KINDS[name]
         if not run.openers and name not in ENGINE_LINES and _had_a_life(run):
             return True
