@@ -139,7 +139,9 @@ def _without_statistics(run: Run) -> Bottleneck:
             taken,
         )
     if run.kind == "offline" and run.startup_complete:
-        return Bottleneck("startup-only", "The engine started; the log has no statistics lines")
+        start = next((phase.seconds for phase in run.phases if phase.name == "startup"), None)
+        ready = f"was ready after {duration(start)}" if start else "started"
+        return Bottleneck("startup-only", f"The engine {ready}; what it computed is not in the log")
     if run.startup_complete or run.config or run.measured or run.phases:
         part = "the" if run.startup_complete else "a part of the"
         return Bottleneck("startup-only", f"The log shows {part} start-up and no load")
