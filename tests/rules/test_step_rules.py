@@ -207,3 +207,50 @@ def test_a_load_most_of_which_is_missing_from_the_log_asks_for_nothing() -> None
     client = advice(a_run(samples=late))["client-concurrency-bound"]
     assert client.changes == ()
     assert "For 10 min more there are no statistics lines between lines with load" in client.explanation
+
+
+OFFLINE = [
+    "INFO 05-01 10:00:05 [__init__.py:216] Automatically detected platform cuda.",
+    "(EngineCore_DP0 pid=9) INFO 05-01 10:00:10 [core.py:77] Initializing a V1 LLM engine (v0.15.1) with config: model='org/model', "
+    "dtype=torch.bfloat16, max_seq_len=4096, tensor_parallel_size=1, device_config=cuda",
+    "(EngineCore_DP0 pid=9) INFO 05-01 10:00:40 [gpu_model_runner.py:4130] Model loading took 15.27 GiB memory and 27.4 seconds",
+]
+SLOW = "Decode steps far slower than memory bandwidth allows"
+
+
+def call(took: str, prompts: int, read: float, made: float) -> str:
+    return (
+        f"Processed prompts: 100%|##########| {prompts}/{prompts} [{took}<00:00, 31.20s/it, est. speed input: {read:.2f} toks/s, "
+        f"output: {made:.2f} toks/s]"
+    )
+
+
+def test_an_offline_call_slower_than_any_card_reads_the_weights_is_named_with_its_line() -> None:
+    (run,) = analyze([*OFFLINE, call("04:10", 8, 0.9, 4.1)]).runs
+    (found,) = (one for one in run.findings if one.id == "steps-slower-than-memory")
+    assert found.evidence[0].line == 4
+    assert "8 prompts took 4 min 10 s at 4.1 output tokens/s in all" in found.explanation
+    assert "a step took 0.24 s or more" in found.explanation
+    assert "no request waits" not in found.avoid
+    assert SLOW in run.to_markdown().split("## ")[0]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "read", "made", "why"),
+    [
+        (
+            250,
+            0.9,
+            41.0,
+            "one request at a time would read 670 GB/s, which cards do; how many ran, no line shows",
+        ),
+        (250, 900.0, 4.1, "the steps computed prompts"),
+        (10, 0.9, 4.1, "the first steps compile kernels"),
+    ],
+)
+def test_an_offline_call_that_may_be_as_fast_as_the_card_is_not_called_slow(
+    seconds: int, read: float, made: float, why: str
+) -> None:
+    text = analyze([*OFFLINE, call(f"{seconds // 60:02}:{seconds % 60:02}", 8, read, made)]).to_markdown()
+    assert SLOW not in text, why
+    assert ("How many prompts ran at once" in text.split("## What was read")[0]) == (seconds >= 60)

@@ -21,6 +21,7 @@ _LINKS = {"rocm": "rocm-smi --showtopo"}
 
 _AT_THE_BEGINNING = "keep the log from its first line"
 _TWO_INTERVALS = 20.0
+_LONG_CALL = 60.0
 """Seconds in which statistics are printed once for sure: one is 10 s long unless set."""
 _V1_PRINTS = "0.11.1"
 """Release from which LLM() of the V1 engine prints statistics when it is told to."""
@@ -113,9 +114,15 @@ def _load_unknowns(run: Run) -> Iterator[str]:
     if run.seen("stats-disabled-api-servers"):
         yield "Load: this release prints no statistics with several API servers; scrape /metrics."
     elif run.kind == "offline" and (run.startup_complete or run.setting("disable_log_stats") is True):
-        # The bars of an offline engine show its load.
-        if not run.progress and (run.engine == "V0" or at_least(run.release, _V1_PRINTS)):
-            yield "Load: start the engine with `LLM(..., disable_log_stats=False)`."
+        # The bars of an offline engine show its speed: whether that is slow matters where a call takes long.
+        seconds = max((one.seconds or 0.0 for one in run.progress), default=0.0)
+        if (not run.progress or seconds >= _LONG_CALL) and (
+            run.engine == "V0" or at_least(run.release, _V1_PRINTS)
+        ):
+            part = (
+                "How many prompts ran at once, which output tokens/s alone do not show" if seconds else "Load"
+            )
+            yield f"{part}: start the engine with `LLM(..., disable_log_stats=False)`."
     elif run.setting("disable_log_stats") is True:
         yield "Load: statistics are off; start without `--disable-log-stats`."
     elif run.startup_complete:

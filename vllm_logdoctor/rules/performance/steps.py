@@ -15,20 +15,23 @@ from vllm_logdoctor.rules.context import (
     sample_lines,
     setting_lines,
 )
-from vllm_logdoctor.rules.limits import KV_FULL, ranks_of, runs_on_cpu
+from vllm_logdoctor.rules.limits import KV_FULL, SLOW_CARD, ranks_of, runs_on_cpu
 from vllm_logdoctor.rules.load import Span
 from vllm_logdoctor.rules.performance.order import CLIENTS_OWN
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.stalls import Silence, silence_behind, stalled
 from vllm_logdoctor.rules.tasks import computes_for_others, pools
 from vllm_logdoctor.run.clock import duration
-from vllm_logdoctor.run.model import Sample
+from vllm_logdoctor.run.metrics import offline_batches
+from vllm_logdoctor.run.model import Evidence, Sample
 
 # What makes steps slow by itself, and has a rule that says so.
 _SAID_ELSEWHERE = ("quantization-emulated", "quantization-not-optimized")
 SLOWEST_READING = 100.0
 """GB/s: half the memory bandwidth of the slowest card whose data sheet is known."""
 LEAST_LINES = 2
+LONG_CALL = 60.0
+"""Seconds of an offline engine's call from which its first steps, in which kernels are compiled, are not most of it."""
 BEHIND_THE_CLIENT = CLIENTS_OWN - 0.01
 """Worth of slow steps where the client sets the pace of the run as a whole."""
 VERY_SLOW = "Very slow decode steps"
@@ -102,11 +105,13 @@ def steps_slower_than_memory(case: RuleContext) -> Advice | None:
     Needs such statistics lines, with no prompts in between and none under way, of a run that is not on the
     CPU backend: below 1.5 tokens/s, or below 2.5 with up to 256 requests in at most half of the cache, or where
     weights and cache that a step reads make less than 100 GB/s. Below a fifth of the busy time they are no finding.
+    Without statistics lines the longest call of an offline engine shows the same by its output tokens.
     """
-    held = slow_steps(case)
-    if not held or _has_a_reason(case):
+    if _has_a_reason(case):
         return None
-    limits = case.bottleneck.name == "host-limited"
+    held = slow_steps(case)
+    if not held:
+        return _slow_call(case)
     rate = max(_rate(span) for span in held)
     most = plural(max(span.sample.running or 0 for span in held), "request")
     extent = case.load.extent_of(held).capitalize()
@@ -114,8 +119,19 @@ def steps_slower_than_memory(case: RuleContext) -> Advice | None:
         f"{extent} at most {most} ran and each got at most"
         f" {rate:.3g} tokens/s: a step took {1 / rate:.2g} s or more."
     )
+    lines = (
+        *sample_lines(case, held),
+        *setting_lines(case, "enforce_eager", "tensor_parallel_size"),
+        *message_lines(case, "custom-allreduce-disabled"),
+    )
+    return _of_slow_steps(case, text + _read(case, held), lines)
+
+
+def _of_slow_steps(case: RuleContext, text: str, lines: tuple[Evidence, ...]) -> Advice:
+    """Return the finding on slow steps with what is to be said of all of them: causes that the log does not tell, and how to find them."""
+    limits = case.bottleneck.name == "host-limited"
     engine = "server" if case.run.engine == "V0" else "engine core"
-    text += _read(case, held) + (
+    text += (
         " No GPU needs that long to read what such a step needs; what takes the time is not in the log. Usual causes: kernels"
         " that are not made for this card or format, too few CPU cores for the engine's processes (a container's CPU limit,"
         " other jobs), weights or cache outside the card's memory, another program on the card, low clocks of the card"
@@ -123,11 +139,7 @@ def steps_slower_than_memory(case: RuleContext) -> Advice | None:
     )
     return Advice(
         text,
-        (
-            *sample_lines(case, held),
-            *setting_lines(case, "enforce_eager", "tensor_parallel_size"),
-            *message_lines(case, "custom-allreduce-disabled"),
-        ),
+        lines,
         confidence="medium" if limits else "low",
         severity=None if limits else "medium",
         title=VERY_SLOW if case.run.platform is None else "",
@@ -141,7 +153,7 @@ def steps_slower_than_memory(case: RuleContext) -> Advice | None:
             ),
         ),
         avoid=""
-        if case.load.peak_kv >= KV_FULL
+        if case.load.peak_kv >= KV_FULL or not case.load.busy
         else "Raising capacity (--max-num-seqs, --gpu-memory-utilization): no request waits.",
         verify="more tokens/s for a single request.",
     )
@@ -151,6 +163,31 @@ _CARD_TOOLS = {
     "cuda": " and nvidia-smi dmon -s pucvt (power, clocks, PCIe traffic)",
     None: " and, on NVIDIA cards, nvidia-smi dmon -s pucvt (power, clocks, PCIe traffic)",
 }
+
+
+def _slow_call(case: RuleContext) -> Advice | None:
+    """Return the finding on a call of an offline engine whose prompts together got fewer tokens/s than any card reads the weights.
+
+    Each step makes a token at least, however many prompts run at once. Needs a complete bar of a minute that counts no more tokens of
+    prompts than of answers, so that steps which compute prompts are not what takes the time.
+    """
+    run = case.run
+    calls = [one for one in offline_batches(run) if one.seconds and one.done == one.total]
+    longest = max(calls, key=lambda one: one.seconds or 0.0, default=None)
+    if longest is None or case.load.busy or runs_on_cpu(run) or pools(run):
+        return None
+    seconds, rate = longest.seconds or 0.0, longest.output or 0.0
+    read = rate * (run.measure("model_weights_gib") or inf) * GIB / 1e9
+    slow = rate < SLOW_CARD or read < SLOWEST_READING
+    if seconds < LONG_CALL or not rate or (longest.input or 0.0) > rate or not slow:
+        return None
+    text = (
+        f"{plural(longest.done, 'prompt')} took {duration(seconds)} at {rate:.3g} output tokens/s in all. Each step makes at least one"
+        f" token: a step took {1 / rate:.2g} s or more in the mean."
+    )
+    text += f" Weights are read at {read:.3g} GB/s at most." if read < SLOWEST_READING else ""
+    lines = (longest.evidence, *setting_lines(case, "model_weights_gib", "enforce_eager"))
+    return _of_slow_steps(case, text, lines)
 
 
 def slow_steps(case: RuleContext) -> tuple[Span, ...]:
