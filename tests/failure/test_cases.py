@@ -56,6 +56,14 @@ CASES = {
         "AssertionError: Host offloading requires pinned memory support",
         "settings-refused", "Check failed: Host offloading requires pinned memory support", "Host offloading requires",
     ),
+    "an adapter that was named in a quoted list": RuleContext(
+        'ValueError: Loading lora ["sql failed: No adapter found for /adapters/sql/step-9"]',
+        "lora-adapter-not-found", "LoRA adapter not found: its name or path holds brackets and quotes", "without brackets",
+    ),
+    "an adapter that is not there": RuleContext(
+        "ValueError: Loading lora sql failed: No adapter found for /adapters/sql/step-9",
+        "lora-adapter-not-found", "LoRA adapter not found", "Check the path",
+    ),
     "an adapter for other modules": RuleContext(
         "ValueError: Call to add_lora method failed: While loading /a/b, expected target modules in ['o_proj'] but received ['gate'].",
         "lora-adapter-unfit", "LoRA adapter does not match the model", "adapter_config.json",
@@ -180,9 +188,9 @@ CASES = {
         "TypeError: type 'array.array' is not subscriptable",
         "python-dependency-conflict", "Package needs a newer Python", "newer Python",
     ),
-    "a data loader that the kernel killed": RuleContext(
+    "a data loader that was killed": RuleContext(
         "RuntimeError: DataLoader worker (pid 4711) is killed by signal: Killed.",
-        "host-memory-exhausted", "Host out of memory: DataLoader worker killed", "dmesg",
+        "process-killed-externally", "DataLoader worker killed (SIGKILL)", "dmesg",
     ),
     "ranks of Ascend that miss each other": RuleContext(
         "RuntimeError: HCCL function error: HcclCommInitRootInfo(numRanks, &rootInfo), error code is 7\n"

@@ -130,3 +130,30 @@ def test_the_error_that_a_watchdog_states_is_the_cause_and_no_echo() -> None:
 
 def test_a_kernel_file_that_hip_refuses_has_no_code_for_the_card() -> None:
     assert root("torch.AcceleratorError: HIP error: invalid kernel file\n" * 2).id == "gpu-arch-not-in-build"
+
+
+def test_a_card_that_ray_hides_on_rocm_is_shown_by_the_variables_of_rocm() -> None:
+    log = "\n".join(
+        [
+            "INFO 05-01 10:00:00 pynccl.py:58] Loading nccl from library librccl.so.1",
+            "2024-05-01 10:00:00,704 INFO worker.py:1724 -- Started a local Ray instance.",
+            "INFO 05-01 10:00:01 llm_engine.py:87] Initializing an LLM engine (v0.4.0.post1) with config: model='org/m', device_config=cuda, seed=0)",
+            *framed(
+                "RayWorkerVllm pid=9",
+                [
+                    "Error executing method init_device.",
+                    "Traceback (most recent call last):",
+                    '  File "/opt/vllm/worker/worker.py", line 97, in init_device',
+                    "    torch.cuda.set_device(self.device)",
+                    '  File "/opt/lib/python3.10/site-packages/torch/cuda/__init__.py", line 399, in set_device',
+                    "    torch._C._cuda_setDevice(device)",
+                    "RuntimeError: HIP error: invalid device ordinal",
+                ],
+                "ray_utils.py:50",
+            ),
+        ]
+    )
+    found = root(log)
+    assert diagnosis(log).run.platform == "rocm"
+    assert "RAY_EXPERIMENTAL_NOSET_HIP_VISIBLE_DEVICES=1" in found.alternatives[0]
+    assert not any("CUDA_VISIBLE_DEVICES" in one or "Ray sets it" in one for one in found.alternatives)

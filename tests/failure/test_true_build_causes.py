@@ -60,3 +60,26 @@ def test_a_build_tool_that_ran_is_not_said_to_be_missing() -> None:
     assert "own/header.cuh" in found.explanation
     assert "not found" not in found.title
     assert "Missing" not in found.explanation
+
+
+def test_the_error_of_a_compiler_deep_in_the_output_of_pip_is_the_cause() -> None:
+    above = [f"Requirement already satisfied: package{n} in /opt/env (from vllm)" for n in range(130)]
+    log = """\
+  error: subprocess-exited-with-error
+      [1/8] Building CXX object CMakeFiles/_C.dir/csrc/cpu/cache.cpp.o
+      FAILED: CMakeFiles/_C.dir/csrc/cpu/cache.cpp.o
+      /src/vllm/csrc/cpu/cache.cpp:81:40: error: use of undeclared identifier 'omp_get_num_procs'
+         81 |     const int n = omp_get_num_procs();
+      1 error generated.
+      [2/8] Building CXX object CMakeFiles/_C.dir/csrc/cpu/utils.cpp.o
+      ninja: build stopped: subcommand failed.
+      Traceback (most recent call last):
+        File "<string>", line 220, in build_extensions
+        File "/opt/env/lib/python3.12/subprocess.py", line 415, in check_call
+          raise CalledProcessError(retcode, cmd)
+      subprocess.CalledProcessError: Command '['cmake', '--build', '.']' returned non-zero exit status 1.
+  ERROR: Failed building editable for vllm"""
+    below = [f"      line {n} of advice" for n in range(80)]
+    found = root("\n".join([*above, *log.split("\n"), *below]))
+    assert "cache.cpp:81:40: error: use of undeclared identifier" in found.evidence[0].text
+    assert "first error" in found.explanation

@@ -56,6 +56,27 @@ def test_advice_fits_a_release_that_has_each_setting_it_names(
     assert fits_release(text, of(version)) is fits
 
 
+def test_what_v1_ignores_is_no_advice_for_it() -> None:
+    text = "Use less: a smaller `--cpu-offload-gb`, a smaller `--swap-space`."
+    assert in_words_of_release(text, Run(engine="V1")) == "Use less: a smaller `--cpu-offload-gb`."
+    assert in_words_of_release(text, Run(engine="V0")) == text
+    assert not fits_release("Lower `--swap-space`.", Run(engine="V1"))
+
+
+def test_an_engine_that_prints_no_such_setting_is_of_a_release_before_the_flag() -> None:
+    old = {"model": "org/m", "quantization": "awq", "seed": 0}
+    assert not fits_release("Start once with `--enforce-eager`.", Run(engine_config=old))
+    assert fits_release(
+        "Start once with `--enforce-eager`.", Run(engine_config={**old, "enforce_eager": False})
+    )
+    assert fits_release("Start once with `--enforce-eager`.", Run(engine_config={"model": "org/m"}))
+
+
+@for_each(("version", "fits"), [("0.4.2", False), ("0.5.3", True), (None, True)])
+def test_advice_from_a_release_on_is_none_for_those_before_it(version: str | None, fits: bool) -> None:
+    assert fits_release("For adapters of the hub (from 0.5.3 on) check the name.", of(version)) is fits
+
+
 @pytest.mark.parametrize(
     ("version", "own"),
     [

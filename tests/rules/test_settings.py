@@ -130,6 +130,29 @@ def test_sampling_defaults_of_the_model_are_harmless_information() -> None:
     assert "Answers differ" in found.explanation
 
 
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ("{'repetition_penalty': 1.0, 'temperature': 1.0, 'top_k': -1, 'top_p': 1.0}", None),
+        ("{'temperature': 1.0, 'top_k': 0}", None),
+        ("{'temperature': 1.0, 'max_tokens': 2048}", "Answers of more than 2,048 tokens are cut"),
+        ("{'temperature': 0.6, 'top_k': -1}", "Answers differ"),
+    ],
+)
+def test_sampling_values_that_are_the_plain_ones_change_no_answer(values: str, said: str | None) -> None:
+    warned = "Default sampling parameters have been overridden by the model's Hugging Face generation config recommended from the model creator."
+    printed = f"Using default chat sampling params from model: {values}"
+    for messages in (
+        (warned, printed),
+        (
+            f"Default vLLM sampling parameters have been overridden by the model's `generation_config.json`: `{values}`. If",
+        ),
+    ):
+        found = settings(a_run(messages=messages)).get("sampling-defaults-from-model")
+        assert (found is None) == (said is None)
+        assert found is None or (said or "") in found.explanation
+
+
 def test_bfloat16_run_as_float16_is_reported_and_left_to_the_user() -> None:
     run = a_run(set={"dtype": "float16"}, messages=("Casting torch.bfloat16 to torch.float16.",))
     found = settings(run)["weights-cast-to-half"]

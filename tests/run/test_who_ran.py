@@ -64,7 +64,7 @@ def built(
         engine=engine or {}, engine_evidence=(line,), arguments=arguments or {}, arguments_call="", arguments_complete=complete, arguments_evidence=(line,)
     )  # fmt: skip
     return SimpleNamespace(
-        messages=seen, call_sites=sites or {}, platform_hints=Counter(hints or {}), processes=processes, stated=stated,
+        messages=seen, call_sites=sites or {}, platform_hints=Counter(hints or {}), first_hints={}, processes=processes, stated=stated,
         accesses={("GET", "/", 200): 1} if accesses else {}, evidence=lambda _: line,
     )  # fmt: skip
 
@@ -112,6 +112,9 @@ def test_the_engine_generation(builder: Any, version: str | None, generation: st
         (built(), "0.11.0+g1234.rocm", "rocm"),
         (built(engine={"device_config": "cuda:1"}), None, "cuda"),
         (built(engine={"device_config": "cuda"}, hints={"rocm": 2, "cuda": 1}), None, "rocm"),
+        # PyTorch for ROCm has its devices in torch.cuda, too.
+        (built(engine={"device_config": "cuda"}, hints={"rocm": 1, "torch-cuda": 9}), None, "rocm"),
+        (built(hints={"torch-cuda": 1}), None, "cuda"),
         (built(engine={"device_config": "cpu"}, hints={"npu": 1}), None, "npu"),
         (built(engine={"device_config": "cpu"}, hints={"npu": 1, "cpu": 1}), None, "cpu"),
         (built(hints={"npu": 1, "cuda": 1}), None, "npu"),
@@ -141,6 +144,8 @@ def test_the_platform(builder: Any, version: str | None, platform: str | None) -
         (built(arguments={"port": 8000}, complete=False), "unknown"),
         (built(arguments={"model_tag": "m"}, complete=False), "server"),
         (built(engine={"model": "m"}), "offline"),
+        # A program that starts API servers of its own is none, and no program that only calls the engine.
+        (built(engine={"model": "m"}, sites={("entrypoints/openai/api_server.py", 9): "x"}), "unknown"),
         (built(), "unknown"),
     ],
 )

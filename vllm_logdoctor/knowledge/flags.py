@@ -65,6 +65,14 @@ class Flag(Struct, frozen=True):
         return (self.name, json.dumps(value) if isinstance(value, dict) else str(value))
 
 
+OF_V0_ONLY = (
+    "swap_space", "num_scheduler_steps", "multi_step_stream_outputs", "scheduler_delay_factor",
+    "preemption_mode", "max_seq_len_to_capture", "num_lookahead_slots", "use_v2_block_manager",
+    "tokenizer_pool_size", "disable_async_output_proc",
+)  # fmt: skip
+"""Arguments that releases still took while their V1 engine ignored them."""
+
+
 class FlagEra(Struct, frozen=True):
     """Releases over which a flag did not change; `until` is included."""
 

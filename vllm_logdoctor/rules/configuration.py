@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from vllm_logdoctor.knowledge.flags import flag_for_field, flag_spans
+from vllm_logdoctor.knowledge.flags import OF_V0_ONLY, flag_for_field, flag_spans
 from vllm_logdoctor.knowledge.renames import removal_note
 from vllm_logdoctor.knowledge.translation import Removed, Renamed, translate_flag, translate_variable
 from vllm_logdoctor.knowledge.variables import variable_known, variable_spans
@@ -16,6 +16,7 @@ from vllm_logdoctor.rules.context import RuleContext, action, flag, message_line
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.model import Evidence, Run, Value
+from vllm_logdoctor.run.repr_parser import read_value
 
 # The official images set them to say where they were built, or `setup.py` reads them: a server has no use for them.
 _OF_THE_BUILD = frozenset(
@@ -26,17 +27,17 @@ _OF_THE_BUILD = frozenset(
 )  # fmt: skip
 # VLLM_SERVICE_HOST   VLLM_SERVICE_PORT_HTTP   VLLM_ROUTER_PORT_8000_TCP_ADDR
 _OF_A_SERVICE = lazy_pattern(r"_SERVICE_(?:HOST|PORT(?:_\w+)?)\Z|_PORT_\d+_(?:TCP|UDP)(?:_\w+)?\Z")
-# Arguments that releases still took while their V1 engine ignored them.
-_V0_ONLY = (
-    "swap_space", "num_scheduler_steps", "multi_step_stream_outputs", "scheduler_delay_factor",
-    "preemption_mode", "max_seq_len_to_capture", "num_lookahead_slots", "use_v2_block_manager",
-    "tokenizer_pool_size", "disable_async_output_proc",
-)  # fmt: skip
 # visual.blocks.0.attn.proj.weight      model.vision_tower.encoder.layers.3.bias
 _OF_VISION = lazy_pattern(r"(?:^|\.)(?:visual|vision_\w+)\.")
 _WITHOUT_VISION = (
     " This one is of the vision encoder: answers about images may be wrong, text does not use it."
 )
+# the model's `generation_config.json`: `{'temperature': 1.0, 'top_k': 64}`. If this is not intended, ...
+_DICTIONARY = lazy_pattern(r"\{[^{}\n]{1,400}\}")
+_PLAIN_SAMPLING = {
+    "temperature": (1,), "top_p": (1,), "top_k": (0, -1), "min_p": (0,), "repetition_penalty": (1,),
+}  # fmt: skip
+"""What vLLM samples with where neither the request nor the checkpoint says anything."""
 _WITHOUT_MEANING: tuple[Any, ...] = (None, False, 0, "", [], {})
 
 
@@ -117,7 +118,7 @@ def argument_without_effect(case: RuleContext) -> Advice | None:
     run = case.run
     if run.engine != "V1":
         return None
-    idle = [name for name in _V0_ONLY if _was_given(case, name)]
+    idle = [name for name in OF_V0_ONLY if _was_given(case, name)]
     if not idle:
         return None
     flags = [f"--{name.replace('_', '-')}" for name in idle]
@@ -181,20 +182,38 @@ def deprecated_argument(case: RuleContext) -> Advice | None:
 
 
 def sampling_defaults_from_model(case: RuleContext) -> Advice | None:
-    """Sampling defaults come from the checkpoint. Needs vLLM's warning."""
-    if case.event("sampling-defaults-overridden") is None:
+    """Sampling defaults come from the checkpoint. Needs vLLM's warning, and no printed values that are vLLM's own."""
+    warned, printed = (
+        case.event(name) for name in ("sampling-defaults-overridden", "sampling-defaults-printed")
+    )
+    if warned is None:
         return None
-    text = (
-        "Requests without sampling parameters of their own get those of the checkpoint's generation_config.json."
-        " Answers differ from those with vLLM's plain defaults."
+    values = _printed_values(printed.text("values") if printed is not None else warned.text("source"))
+    differing = [name for name, value in values.items() if value not in _PLAIN_SAMPLING.get(name, ())]
+    if values and not differing:
+        return None
+    effect = (
+        f"Answers of more than {values['max_tokens']:,} tokens are cut; the other values are vLLM's own defaults."
+        if differing == ["max_tokens"]
+        else "Answers differ from those with vLLM's plain defaults."
     )
     return Advice(
-        text,
-        message_lines(case, "sampling-defaults-overridden"),
+        "Requests without sampling parameters of their own get those of the checkpoint's generation_config.json."
+        f" {effect}",
+        message_lines(
+            case, "sampling-defaults-overridden", *(("sampling-defaults-printed",) if values else ())
+        ),
         confidence="high",
         alternatives=("--generation-config vllm for vLLM's own defaults",),
         verify="no such warning, where that is wanted.",
     )
+
+
+def _printed_values(text: str) -> dict[str, Any]:
+    """Return the sampling parameters in a text, none where they are not in it or cut off."""
+    found = _DICTIONARY.search(text)
+    values = read_value(found[0]) if found is not None else {}
+    return values if isinstance(values, dict) else {}
 
 
 def weights_left_out(case: RuleContext) -> Advice | None:

@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 
 from msgspec.structs import replace
 
-from vllm_logdoctor.knowledge.flags import flag_at, flag_exists, flag_spans
+from vllm_logdoctor.knowledge.flags import OF_V0_ONLY, field_of, flag_at, flag_exists, flag_spans
 from vllm_logdoctor.knowledge.history import ReleaseSpan
 from vllm_logdoctor.knowledge.messages import message_table
 from vllm_logdoctor.knowledge.renames import renames
@@ -51,6 +51,10 @@ _KNOB = lazy_pattern(
 _LIST = lazy_pattern(r": (?P<items>[^.;:]*`[^.;:]*, [^.;:]*)")
 # Set `VLLM_TARGET_DEVICE=cpu` (from 0.4.2 on).      (before 0.8.5 `--enable-chunked-prefill=False`)      (0.10.1 and later)
 _OF_RELEASES = lazy_pattern(r" \((?:before |from )?(?P<since>0(?:\.\d+)+)(?: on| and later| `[^`()]*`)\)")
+# For adapters of the hub (from 0.5.3 on) check name and access.
+_SINCE = lazy_pattern(r" \((?:from )?(?P<since>0(?:\.\d+)+)(?: on| and later)\)")
+_OF_ENGINE_LINE = ("enforce_eager", "kv_cache_dtype", "quantization", "disable_custom_all_reduce")
+"""Settings that the engine has printed since there are flags for them."""
 _BETWEEN = lazy_pattern(r"(, (?:and |or )?)")
 
 
@@ -160,7 +164,9 @@ def in_words_of_release(text: str, run: Run) -> str:
         'Set `--attention-backend` (before 0.13 `VLLM_ATTENTION_BACKEND`).'
     """
     release = release_of(run)
-    known = _LIST.sub(partial(_known_items, release=release), text.replace(_HELP, _help_of(release)))
+    known = _LIST.sub(
+        partial(_known_items, release=release, engine=run.engine), text.replace(_HELP, _help_of(release))
+    )
     known = _OF_RELEASES.sub(lambda found: "" if at_least(run.release, found["since"]) else found[0], known)
     return _FLAG.sub(
         lambda found: found[0] if _is_given(found["flag"], run) else _of_release(found, release=release),
@@ -184,7 +190,11 @@ def fits_release(text: str, run: Run) -> bool:
         (False, True)
     """
     release = release_of(run)
-    return all(_is_given(one["knob"], run) or _has(one, release) for one in _KNOB.finditer(text))
+    later = any(at_least(release, one["since"]) is False for one in _SINCE.finditer(text))
+    return not later and all(
+        _is_given(one["knob"], run) or (_has(one, release, run.engine) and not _predates(one["knob"], run))
+        for one in _KNOB.finditer(text)
+    )
 
 
 def action_of_release(change: Change, run: Run) -> Change | None:
@@ -203,11 +213,23 @@ def action_of_release(change: Change, run: Run) -> Change | None:
     return replace(change, knob=words, after=after) if fits_release(f"{words} {after}", run) else None
 
 
-def _has(named: re.Match[str], release: str | None) -> bool:
-    """Return whether a release has a setting, and what it is set to is one of its values and not the default anyway."""
+def _predates(knob: str, run: Run) -> bool:
+    """Return whether a run is of a release before a flag: its engine, which did not print its release yet, prints no such setting.
+
+    Initializing an LLM engine with config: model='org/m', ..., quantization=awq, seed=0)
+    """
+    field = knob.removeprefix("--").replace("-", "_")
+    printed = run.engine_config
+    return run.version is None and "seed" in printed and field in _OF_ENGINE_LINE and field not in printed
+
+
+def _has(named: re.Match[str], release: str | None, engine: str | None) -> bool:
+    """Return whether a release has a setting, its engine reads it, and its value is one of those and not the default anyway."""
     knob, value = named["knob"], named["value"]
     if not _spans(knob):
         return True
+    if engine == "V1" and field_of(knob) in OF_V0_ONLY:
+        return False
     if named["number"] and str(variable_default(knob, release)) == named["number"]:
         return False
     flag = flag_at(knob, release) if knob.startswith("--") else None
@@ -259,14 +281,14 @@ def _written(knob: str, value: str | None) -> str:
     return f"`{knob} {value}`" if knob.startswith("--") else f"`{knob}={value}`"
 
 
-def _known_items(found: re.Match[str], release: str | None) -> str:
+def _known_items(found: re.Match[str], release: str | None, engine: str | None) -> str:
     """Return a list without the items whose settings the release lacks; all of them where it has none."""
     first, *others = _BETWEEN.split(found["items"])
     items = [("", first), *zip(others[::2], others[1::2], strict=True)]
     known = [
         (between, item)
         for between, item in items
-        if _is_open(item) or all(_usable(one, release) for one in _KNOB.finditer(item))
+        if _is_open(item) or all(_usable(one, release, engine) for one in _KNOB.finditer(item))
     ]
     if not known or len(known) == len(items):
         return found[0]
@@ -278,8 +300,8 @@ def _is_open(item: str) -> bool:
     return item.count("(") != item.count(")")
 
 
-def _usable(named: re.Match[str], release: str | None) -> bool:
-    return _has(named, release) or renamed(named["knob"], release) is not None
+def _usable(named: re.Match[str], release: str | None, engine: str | None) -> bool:
+    return _has(named, release, engine) or renamed(named["knob"], release) is not None
 
 
 def _is_new(knob: str) -> bool:

@@ -19,6 +19,7 @@ from vllm_logdoctor.run.clock import stamp_of_library
 from vllm_logdoctor.run.configuration import effective_configuration
 from vllm_logdoctor.run.identity import (
     engine_generation,
+    has_api_server,
     is_same_model,
     kind_of_run,
     model_of,
@@ -82,8 +83,10 @@ def finished(builder: RunBuilder, tail: Sequence[Record]) -> Run:
     _take_command(run, builder)
     run.engine_config, run.arguments = builder.stated.engine, builder.stated.arguments
     _identify(run, builder)
-    offline_ready = run.kind == "offline" and any(name in builder.messages for name in _OFFLINE_READY)
-    run.startup_complete = builder.ready or offline_ready
+    in_program = run.kind == "offline" or (run.kind == "unknown" and has_api_server(builder))
+    run.startup_complete = builder.ready or (
+        in_program and any(name in builder.messages for name in _OFFLINE_READY)
+    )
     run.environment = builder.environment.values
     run.config = _configuration(run, builder)
     size = run.config.get("block_size")

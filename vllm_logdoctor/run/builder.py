@@ -168,6 +168,11 @@ class RunBuilder:
         """Words that only one engine generation or platform has, counted."""
         return Counter()
 
+    @cached_property
+    def first_hints(self) -> dict[str, Record]:
+        """The first line with words of an engine generation or platform."""
+        return {}
+
     def add(self, record: Record, event: Event | None, count: int = 1) -> None:
         """Fold in a record with its event, or None where no pattern knows it; it represents `count` like it."""
         if self._unflushed:
@@ -350,6 +355,7 @@ class RunBuilder:
         self._hint_records += 1
         for hint in hints_in(record):
             self.platform_hints[hint] += 1
+            self.first_hints.setdefault(hint, record)
             self._hints_wanted -= 1
 
     def _note_message(self, event: Event, count: int) -> None:

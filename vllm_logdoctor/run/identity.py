@@ -204,8 +204,8 @@ def platform_of(builder: RunBuilder, version: Value | None) -> tuple[str | None,
     for platform, files in _FILES:
         possible = platform in (device or platform, "rocm")
         if possible and any(files.search(file) for file, _ in builder.call_sites):
-            if platform == "cuda" and builder.platform_hints["rocm"] > builder.platform_hints["cuda"]:
-                return "rocm", ()
+            if platform == "cuda" and _is_rocm(builder):
+                return "rocm", _rocm_line(builder)
             return platform, ()
     local = _LOCAL_BUILD.search(str(version.value)) if version else None
     if local and local[1] in _PLATFORMS:
@@ -213,11 +213,20 @@ def platform_of(builder: RunBuilder, version: Value | None) -> tuple[str | None,
     if device == "cpu" and not builder.platform_hints["cpu"] and (plugged := _hinted_accelerator(builder)):
         return plugged, ()  # Plugins of some accelerators tell vLLM that its device is the CPU.
     for platform in sorted(_PLATFORMS):
-        if device == platform and not (
-            platform == "cuda" and builder.platform_hints["rocm"] > builder.platform_hints["cuda"]
-        ):
+        if device == platform and not (platform == "cuda" and _is_rocm(builder)):
             return platform, builder.stated.engine_evidence
-    return _hinted_platform(builder), ()
+    hinted = _hinted_platform(builder)
+    return hinted, _rocm_line(builder) if hinted == "rocm" else ()
+
+
+def _is_rocm(builder: RunBuilder) -> bool:
+    """Return whether words of ROCm are more than those of NVIDIA's: the engine calls both platforms cuda."""
+    return builder.platform_hints["rocm"] > builder.platform_hints["cuda"]
+
+
+def _rocm_line(builder: RunBuilder) -> tuple[Evidence, ...]:
+    first = builder.first_hints.get("rocm")
+    return () if first is None else (builder.evidence(first),)
 
 
 def _hinted_platform(builder: RunBuilder) -> str | None:
@@ -229,9 +238,10 @@ def _hinted_platform(builder: RunBuilder) -> str | None:
         return "rocm"
     if hints["no-platform"]:
         return None
-    if hints["cpu"] and not hints["cuda"]:
+    cuda = hints["cuda"] + hints["torch-cuda"]
+    if hints["cpu"] and not cuda:
         return "cpu"
-    if hints["cuda"]:
+    if cuda:
         return "cuda"
     # A build for GPUs stops without a platform where none is found; one that goes on was built for the CPU.
     return "cpu" if hints["no-gpu"] and hints["no-cuda-runtime"] else None
@@ -240,7 +250,8 @@ def _hinted_platform(builder: RunBuilder) -> str | None:
 def _hinted_accelerator(builder: RunBuilder) -> str | None:
     hints = builder.platform_hints
     plugged = ("npu", "hpu", "neuron", "tpu")
-    return next((one for one in plugged if hints[one] and hints[one] >= hints["cuda"]), None)
+    cuda = hints["cuda"] + hints["torch-cuda"]
+    return next((one for one in plugged if hints[one] and hints[one] >= cuda), None)
 
 
 _OF_SERVER = frozenset((
@@ -267,8 +278,15 @@ def kind_of_run(builder: RunBuilder) -> Kind:
         return "unknown" if _is_inside_program(builder) else "server"
     called = "LLM(" in builder.stated.arguments_call
     if builder.stated.engine or called or "offline-progress" in builder.messages:
-        return "offline"
+        # A program that starts API servers of its own.
+        return "unknown" if has_api_server(builder) else "offline"
     return "unknown"
+
+
+def has_api_server(builder: RunBuilder) -> bool:
+    """Return whether the module of the API server logged."""
+    modules = {file.rpartition("/")[2] for file, _ in builder.call_sites}
+    return "api_server.py" in modules and "run_batch.py" not in modules
 
 
 def _is_inside_program(builder: RunBuilder) -> bool:

@@ -21,14 +21,15 @@ _CHECKED: tuple[tuple[str, tuple[str, ...], re.Pattern[str] | None], ...] = (
     )),
     ("rocm", (
         "HIP ", "libtorch_hip", "libamdhip64", "rocm", "hipError", "ROCm", "/dev/kfd", "gfx", "HIP_VISIBLE_DEVICES", "rocdevice", ".hip:",
+        "librccl",
     ), re.compile(
         r"HIP (?:error|out of memory)|libtorch_hip|libamdhip64|\brocm\b|hipError|(?<!CUDA, )(?<!CUDA or )(?<!on )"
         r"\bROCm\b(?!: (?:Disabled|N/A)|, | or )|/dev/kfd|\bgfx\d{3,4}\b"
-        r"|HIP_VISIBLE_DEVICES|\.hip:\d|rocdevice\.cpp"
+        r"|HIP_VISIBLE_DEVICES|\.hip:\d|rocdevice\.cpp|\blibrccl\b|\bROCmFlashAttention\b"
     )),
-    ("cuda", (
-        "CUDA error", "torch/cuda/", "torch.cuda.", "CUDA out of memory", "NVIDIA", "_cuda_setDevice", "cudaGetDeviceCount", "nvcc", "FlashInfer",
-    ), None),
+    ("cuda", ("CUDA error", "CUDA out of memory", "NVIDIA", "cudaGetDeviceCount", "nvcc", "FlashInfer"), None),
+    # PyTorch for ROCm has its devices there, too.
+    ("torch-cuda", ("torch/cuda/", "torch.cuda.", "_cuda_setDevice"), None),
     ("cpu", ("VLLM_CPU_", "cpu_", "CPU backend", "CPU KV cache usage"), re.compile(
         r"VLLM_CPU_|cpu_(?:worker|executor|model_runner)\.py|CPU backend|Waiting: \d+ reqs, (?:\w+: \d+ reqs, )?CPU KV cache usage"
     )),

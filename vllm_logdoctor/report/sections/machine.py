@@ -21,6 +21,7 @@ _OF_MODEL = (
     ("checkpoint", "checkpoint-size", "{gib} GiB"),
 )
 _OF_HARDWARE = (
+    ("kernels compiled for", "rocm-compile-target", "{architecture}"),
     ("memory per device", "memory-on-device", "{total} GiB, {free} GiB free at start"),
     ("memory per device", "memory-left-hint", "{total} GiB, {free} GiB free at start"),
     ("memory per device", "memory-profile-results", "{total} GiB"),

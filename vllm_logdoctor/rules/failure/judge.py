@@ -158,8 +158,9 @@ _OF_ERRORS = lazy_pattern(r"(?i)error|exception|fail|fatal|crash|abort|died|dead
 # │ /opt/vllm/engine/llm_engine.py:305 in step │    The other lines of a box show neither a place nor the code that raised.
 #     def forward(      Code that is compiled or decorated has its first line in place of the one that raised.
 #     hidden_states     So does a line from the middle of a statement.
+# handle: <Handle functools.partial(...)>      What asyncio prints of a callback that raised.
 _SAYS_NOTHING = lazy_pattern(
-    r"\s*│(?!.*(?:❱|\.py:\d+ in \w))|(?:\[rank\d+\]:)?\s+(?:(?:async )?def \w+\(|[a-z_]\w*,?)\s*$"
+    r"handle: <\w*Handle |\s*│(?!.*(?:❱|\.py:\d+ in \w))|(?:\[rank\d+\]:)?\s+(?:(?:async )?def \w+\(|[a-z_]\w*,?)\s*$"
 )
 _START_TOPICS = frozenset(
     {"configuration", "kv-cache", "model-loading", "quantization", "scheduler", "tokenizer"}

@@ -248,6 +248,7 @@ def _change(written: ChangeTemplate, run: Run, values: Mapping[str, Any]) -> Cha
     if (before is not None and before == after) or takes_too_much(f"{template.knob}={after}", run):
         return None
     note = in_words_of_device(filled(template.note, values) or "", run) or ""
+    note = ", ".join(part for part in note.split(", ") if fits_release(part, run))
     if template.knob == "--gpu-memory-utilization" and fixes_cache(run):
         verb = "raise" if "higher" in str(template.to) else "lower"
         return Change(f"{verb} `--kv-cache-memory-bytes`", "action", note=_FIXED_SIZE)
