@@ -318,8 +318,25 @@ NOT_SENT = (
 )
 
 
+_OUT_OF_ORDER = 5.0
+"""Seconds by which the lines of one start may be out of order: each process has a buffer."""
+
+
 def _is_followed(run: Run, later: Sequence[Run]) -> bool:
-    return any(other.first_file == run.last_file and other.first_line > run.last_line for other in later[:1])
+    """Return whether the next run begins behind a run in the same file; logs of servers that lived side by side may be joined in one."""
+    return any(
+        other.first_file == run.last_file and other.first_line > run.last_line and not _overlap(run, other)
+        for other in later[:1]
+    )
+
+
+def _overlap(run: Run, other: Run) -> bool:
+    """Return whether two runs lived at the same time; False where the log does not show it."""
+    times = (run.started, run.ended, other.started, other.ended)
+    if None in times or run.year_known != other.year_known:
+        return False
+    began, ended, other_began, other_ended = (time or 0.0 for time in times)
+    return min(ended, other_ended) - max(began, other_began) > _OUT_OF_ORDER
 
 
 _OF_CLIENTS = "foreign-clients"

@@ -177,7 +177,7 @@ def _without_new_findings(
         still = {finding.id for finding in new_findings(planned_without, known)}
         if len(still) < len(new):
             gone = next(finding for finding in new if finding.id not in still)
-            reason = f'the planned run would then have the finding "{gone.title}"'
+            reason = f'it would lead to "{gone.title}"'
             held += [(item.change.knob, reason) for item in whole]
             left, planned = without, planned_without
     return left, held, planned.next_limits

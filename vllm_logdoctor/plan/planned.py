@@ -82,9 +82,9 @@ def planned_run(run: Run, changes: Iterable[Change]) -> PlannedRun:
     fails = after if isinstance(after, str) else ""
     memory = _on_cpu(before if isinstance(after, str) else after, made)
     changed = copy(run)
-    changed.arguments = {
-        name: value for name, value in ({**run.arguments, **settings}).items() if value is not None
-    }
+    # Where the log shows no arguments, those of the plan alone would say that nothing else was asked for.
+    given = {**run.arguments, **settings} if run.arguments else {}
+    changed.arguments = {name: value for name, value in given.items() if value is not None}
     changed.config = {**run.config, **{name: _value(value) for name, value in settings.items()}}
     changed.config = {name: value for name, value in changed.config.items() if value.value is not None}
     changed.environment = {**run.environment, **_variables(made)}

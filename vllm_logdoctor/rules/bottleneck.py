@@ -138,6 +138,9 @@ def _without_statistics(run: Run) -> Bottleneck:
             f"The engine received {added.count:,} requests; the log has no statistics lines that show a limit",
             taken,
         )
+    if run.speculation or run.transfers:
+        proof = (run.speculation or run.transfers)[0].evidence
+        return Bottleneck("none-clear", "The log has no statistics lines that show a limit", (proof,))
     if run.kind == "offline" and run.startup_complete:
         start = next((phase.seconds for phase in run.phases if phase.name == "startup"), None)
         ready = f"was ready after {duration(start)}" if start else "started"

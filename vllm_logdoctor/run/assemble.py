@@ -122,6 +122,8 @@ def _note_end(builder: RunBuilder, tail: Sequence[Record]) -> None:
     last = builder.last
     for record in tail:
         beyond = last is not None and record.file == last.file and record.line > last.line
+        if beyond and record.outer_time is not None:
+            builder.outer_clock.at_time(record.outer_time, record.year_known)
         if beyond and record.level and record.time is not None:
             builder.now = builder.clock.at_time(record.time, record.year_known)
         elif beyond and (stamp := stamp_of_library(record)) is not None:
@@ -131,13 +133,14 @@ def _note_end(builder: RunBuilder, tail: Sequence[Record]) -> None:
 def _place(run: Run, builder: RunBuilder, tail: Sequence[Record]) -> None:
     clock = builder.clock if builder.clock.first is not None else builder.outer_clock
     run.files = tuple(builder.files)
-    run.started, run.ended, run.year_known = clock.first, clock.end, clock.year_known
-    if clock.backwards:
-        run.started = clock.last
-    elif (outer := builder.outer_clock.end) is not None and run.ended is not None:
-        # Ray, or a wrapper that stamps every line, goes on where vLLM's loggers are silent. It may be in another zone.
-        end = outer + (builder.ahead_of_wrapper or 0.0)
-        run.ended = end if run.year_known and 0 < end - run.ended < _SAME_ZONE else run.ended
+    run.started, run.ended, run.year_known = clock.oldest, clock.end, clock.year_known
+    outer = None if clock.backwards else builder.outer_clock.end
+    if outer is not None and run.ended is not None and run.year_known:
+        # Ray, or a wrapper that stamps every line, goes on where vLLM's loggers are silent. It may be in another zone, or of other
+        # programs after this one's end.
+        later = outer + (builder.ahead_of_wrapper or 0.0) - run.ended
+        lives = builder.ahead_of_wrapper is not None and not (builder.troubled or builder.ended)
+        run.ended += later if later > 0 and (later < _SAME_ZONE or lives) else 0.0
     if builder.first is not None and builder.last is not None:
         run.first_line, run.last_line = builder.first.line, builder.last.line
         run.first_file, run.last_file = builder.files[builder.first.file], builder.files[builder.last.file]

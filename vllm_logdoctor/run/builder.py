@@ -11,7 +11,7 @@ from vllm_logdoctor.engines.readers import reader_of
 from vllm_logdoctor.events import Event, FastLine, LinePrefix
 from vllm_logdoctor.parse import NO_PROCESS, Process, Record
 from vllm_logdoctor.run.benchmarks import BenchmarkReader
-from vllm_logdoctor.run.clock import Clock, stamp_of_library
+from vllm_logdoctor.run.clock import LINES_OF_WRAPPER, Clock, stamp_of_library
 from vllm_logdoctor.run.configuration import ConfigSources
 from vllm_logdoctor.run.continuation_lines import Continuations
 from vllm_logdoctor.run.environment import Environment, may_tell
@@ -44,6 +44,8 @@ _MOST_HINT_RECORDS = 40_000
 _MOST_PREFIXES = 192
 _ACCESSES_OF_A_LINE = 120.0
 """Seconds after a statistics line in which access lines without a time count to its minute."""
+_ONE_ZONE = 60.0
+"""Seconds between lines that follow each other, one stamped by a logger and one by a wrapper, within which their clocks are of one zone."""
 _ROUTINE_HINTS = 200
 """After so many lines of one routine message the next ones say nothing new about engine and platform."""
 TROUBLES = (
@@ -93,7 +95,7 @@ class RunBuilder:
     ready = False
     ended = False
     ahead_of_wrapper: float | None = None
-    """Seconds from the wrapper's clock to the one of vLLM's loggers, in a line that both stamp."""
+    """Seconds from the wrapper's clock to the one of vLLM's loggers, in a line that both stamp; 0 where lines of each follow within a minute."""
     troubled = False
     now: float | None = None
     year_shift = 0.0
@@ -136,7 +138,7 @@ class RunBuilder:
     @cached_property
     def outer_clock(self) -> Clock:
         """The clock of a wrapper."""
-        return Clock()
+        return Clock(lines_to_move=LINES_OF_WRAPPER)
 
     @cached_property
     def series(self) -> Series:
@@ -295,10 +297,15 @@ class RunBuilder:
         elif (stamp := stamp_of_library(record)) is not None:
             self.now = self.clock.follow(*stamp) or self.now
         if record.outer_time is not None:
-            self.outer_clock.at_time(record.outer_time, record.year_known)
+            outer = self.outer_clock.at_time(record.outer_time, record.year_known)
             if record.time is not None:
                 self.ahead_of_wrapper = record.time - record.outer_time
-        if record.process is not self._writer and record.process is not NO_PROCESS:
+            elif self.ahead_of_wrapper is None and self.now is not None:
+                self.ahead_of_wrapper = 0.0 if abs(outer - self.now) <= _ONE_ZONE else None
+        # A name ahead of a line that no logger wrote may be the first cell of a table.
+        stamped = record.level or record.outer_time is not None or event is not None
+        named = record.process is not NO_PROCESS and (stamped or record.process.pid is not None)
+        if named and record.process is not self._writer:
             self._writer = record.process
             if len(self.processes) < _MOST_PROCESSES:
                 self.processes.setdefault(record.process, record.line)

@@ -17,6 +17,8 @@ _HALF_YEAR = 183 * 86400.0
 _LEAP_YEAR = 366 * 86400.0
 _JUMP = 3600.0
 _LINES_TO_MOVE = 12
+LINES_OF_WRAPPER = 2
+"""A wrapper stamps lines as it gets them, and a quote of another log is inside a line."""
 _LONGEST_PAUSE = 31 * 86400.0
 _LEAST_FALLS = 5
 _FALLS_PER_RISE = 10
@@ -51,20 +53,24 @@ class Clock(Struct):
 
     Attributes:
         first, last: the first and the latest time read.
+        oldest: the smallest time; a clock that jumps back is of another log in the file.
         newest: the largest time.
         away: the last time far from `last`, while it is not known whether the log goes on from there.
         away_lines: times since the clock is away.
+        lines_to_move: so many times in a row far from `last` move the clock.
     """
 
     offset: float = 0.0
     first: float | None = None
     last: float | None = None
+    oldest: float | None = None
     newest: float | None = None
     year_known: bool = False
     falls: int = 0
     rises: int = 0
     away: float | None = None
     away_lines: int = 0
+    lines_to_move: int = _LINES_TO_MOVE
 
     @property
     def backwards(self) -> bool:
@@ -85,7 +91,7 @@ class Clock(Struct):
     def shift(self, seconds: float) -> None:
         """Move the scale, from one without years to one with them."""
         self.year_known = True
-        for name in ("first", "last", "newest", "away"):
+        for name in ("first", "last", "oldest", "newest", "away"):
             time = getattr(self, name)
             setattr(self, name, None if time is None else time + seconds)
 
@@ -124,7 +130,7 @@ class Clock(Struct):
             self.away_lines + 1 if self.away is not None and abs(time - self.away) <= _JUMP else 1
         )
         self.away = time
-        return self.away_lines >= _LINES_TO_MOVE
+        return self.away_lines >= self.lines_to_move
 
     def _move(self, time: float) -> None:
         if self.last is not None:
@@ -133,6 +139,8 @@ class Clock(Struct):
         self.last = time
         if self.newest is None or time > self.newest:
             self.newest = time
+        if self.oldest is None or self.oldest - _JUMP <= time < self.oldest:
+            self.oldest = time
 
 
 def runs_backwards(clocks: Iterable[Clock]) -> bool:

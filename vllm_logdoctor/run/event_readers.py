@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Reader = Callable[["RunBuilder", Event], None]
 """Folds an event into a run."""
+_STATISTICS = frozenset({"speculation", "transfers"})
+"""Series that only an engine at work prints."""
 
 
 def _read_throughput(run: RunBuilder, event: Event) -> None:
@@ -45,6 +47,7 @@ def _adds(series: str, figure_of: Callable[[Event, float | None, Evidence], obje
         found = figure_of(event, run.now, run.evidence(event.record))
         if found is not None:
             setattr(run, series, added(getattr(run, series), found))
+            run.ready = run.ready or series in _STATISTICS
 
     return read
 

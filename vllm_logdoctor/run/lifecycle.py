@@ -59,6 +59,14 @@ _READY = lazy_pattern(
     r"Application startup complete|Uvicorn running on|Processed prompts: +\d|Avg prompt throughput: "
     r"|^It took [\d.]+ seconds to (?:fall asleep|wake up)|^Sleep mode freed |^EngineCore (?:loop active|waiting for work)\."
 )
+# http response sent status=200 latency_ms=1498 method=POST uri=/v1/chat/completions      (front ends of other programs)
+# 10.0.0.9 - - [01/May/2026:10:00:09 +0000] "POST /v1/completions HTTP/1.1" 200 512
+# Only an engine answers on these paths; on others a front end may answer before there is one.
+_GENERATES = r"/v1/(?:chat/completions|completions|responses|messages|embeddings|rerank|score)\b"
+_SUCCESS = r"\bstatus(?:_code)?[\"']?[=: ] ?\"?2\d\d\b"
+_ANSWERED = lazy_pattern(
+    rf"{_SUCCESS}.*{_GENERATES}|{_GENERATES}.*{_SUCCESS}|\"POST [^\s\"]{{0,200}}{_GENERATES}\S* HTTP/[\d.]+\" 2\d\d\b"
+)
 # [shutdown] MPClient: start      EngineCore interrupted. (to 0.8.4)      EngineCore exiting.
 OWN_SHUTDOWN = lazy_pattern(
     r"\[shutdown\] (?:MPClient|LLMEngine|LLM|Process manager)|^EngineCore (?:interrupted|exiting)\.$"
@@ -182,10 +190,12 @@ def has_no_server(run: Run, trail: Sequence[Record]) -> bool:
 
 
 def serves(record: Record) -> bool:
-    return bool(
-        record.call_site and record.level in ("ERROR", "INFO") and _SERVING_SITES.search(record.call_site[0])
-        and ("request" in record.message or "prompt" in record.message or "throughput" in record.message or "template" in record.message)
-    )  # fmt: skip
+    """Return whether a record shows that requests are handled: by vLLM, or by a front end that passed one on and got an answer."""
+    if record.call_site is None:
+        return "/v1/" in record.message and _ANSWERED.search(record.message[:1000]) is not None
+    words = ("request", "prompt", "throughput", "template")
+    handles = record.level in ("ERROR", "INFO") and _SERVING_SITES.search(record.call_site[0])
+    return bool(handles) and any(word in record.message for word in words)
 
 
 @asked_once

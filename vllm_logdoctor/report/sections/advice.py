@@ -75,7 +75,7 @@ def _body(page: Page, finding: Finding, on_first_screen: bool) -> Iterator[str]:
     if len(actions) == len(finding.changes) and "--" in " ".join(actions) and changed_command(page):
         yield "- A step of its own: the launch command below leaves it out."
     for knob, reason in page.refused(finding):
-        yield f"- Not yet: {code(knob)}: {prose(reason)}."
+        yield f"- Not in the plan yet: {code(knob)}: {prose(reason)}."
     if finding.effect is not None:
         yield f"- Expected: {effect_words(finding.effect)}."
     if finding.confidence != "high":

@@ -47,10 +47,13 @@ def _bounds(page: Page) -> list[str]:
 
 
 def _open_end(page: Page) -> str:
-    """Return what a log that ends while requests run may mean: a killed process logs nothing."""
+    """Return what a server's log that ends while requests run may mean: a killed process logs nothing.
+
+    An offline engine may print no statistics after those of its last requests.
+    """
     run = page.run
     last = run.samples[-1] if run.samples else None
-    if run.outcome != "running" or last is None or not last.running:
+    if run.outcome != "running" or run.kind == "offline" or last is None or not last.running:
         return ""
     proof = page.cited([Evidence(run.files[last.file], last.line, last.text)])
     return (
