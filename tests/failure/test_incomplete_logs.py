@@ -126,6 +126,56 @@ def test_a_remark_or_a_warning_right_above_a_cut_off_traceback_is_not_what_broke
     assert (finding.id, finding.title) == ("cause-not-in-log", "Traceback is cut off")
 
 
+_ENGINE_CUT = framed("EngineCore_DP0 pid=9", ["EngineCore failed to start.", *traceback(("barrier", "barrier()"), ends="")[:-1]], "core.py:708")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "[1731412345.123456] [node7:12:0]    ib_mlx5_log.c:171  UCX  ERROR Remote operation error on mlx5_0:1/IB",
+        "E0511 10:00:00.123456 1234 nixl_agent.cpp:1118] createXferReq: no potential backend found",
+        "rocblas error: Cannot read /opt/rocm/lib/rocblas/library/TensileLibrary.dat",
+        "hipBLASLt error: Heuristic Fetch Failed!",
+        "F0511 10:00:00.123456 1234 rdma_context.cpp:77] Failed to register a region of 40 GiB",
+    ],
+)
+def test_an_error_that_a_native_library_printed_right_above_a_cut_off_traceback_leads(printed):
+    found = root(text(START, ["Backend X was instantiated", printed, "Initialized agent"], _ENGINE_CUT))
+    assert (found.id, found.confidence) == ("unclassified-failure", "low")
+    assert found.evidence[0].text.split() == printed.split()
+    assert "rest of the traceback" in found.alternatives[0]
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "node7:12:34 [0] transport/net_ib.cc:1234 NCCL WARN NET/IB : Got completion from peer with status=12",
+        "libfabric:12:17::efa:ep_ctrl:efa_base_ep_construct_qp():225<warn> Unable to create QP: Cannot allocate memory",
+    ],
+)
+def test_a_warning_of_a_native_library_there_is_shown_and_is_no_cause(printed):
+    found = root(text(START, [printed], _ENGINE_CUT))
+    assert (found.id, found.title) == ("cause-not-in-log", "Traceback is cut off")
+    assert found.evidence[0].text.split() == printed.split()
+
+
+def test_what_a_known_warning_of_a_native_library_means_is_said_as_a_possible_reason():
+    warned = "[1746690477.974497] [node7:611:0] ucp_context.c:1268 UCX  WARN  transports 'cuda_ipc' are not available, please use one or more of: tcp"
+    assert "may be the reason: UCX has none of" in root(text(START, [warned], _ENGINE_CUT)).explanation
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "NCCL version 2.27.3+cuda12.9",
+        "/opt/torch/cuda/__init__.py:61: FutureWarning: pynvml is deprecated: error: none",
+    ],
+)
+def test_a_remark_of_a_library_or_a_warning_of_python_there_is_not_shown(printed):
+    assert "cut off" in root(text(START, [printed], _ENGINE_CUT)).explanation
+    assert "barrier" in root(text(START, [printed], _ENGINE_CUT)).evidence[0].text
+
+
 def test_an_error_that_a_warning_quotes_is_none_in_a_row_of_its_own_either():
     rows = [
         "WARNING 05-01 10:00:00 [system_utils.py:271] Found ulimit of 20000 and failed to automatically increase. This can cause fd limit er",

@@ -32,6 +32,8 @@ _PROSE = lazy_pattern(
     r"(?:^|[\s(,;])I(?:'m|'ve| am| have)?(?: \w+)? "
     r"(?:get|got|getting|tr(?:y|ied|ying)|see|saw|run|ran|running|us(?:e|ed|ing)|had|set|start(?:ed)?|install(?:ed)?) "
 )
+# transport/net_ib.cc:1234 NCCL WARN NET/IB : Got completion from peer      libfabric:1:2::efa:ep_ctrl:open():225<warn> Unable to create QP
+LIBRARY_WARNED = lazy_pattern(r"\bWARN\b|<warn>")
 _MARKS_REACH = 400
 """A message tells the phase of the records below it, up to so many."""
 
@@ -192,7 +194,9 @@ def _error_above(block: Block) -> Record | None:
     above = block.introduction
     if above is None or (above.level in ("DEBUG", "INFO", "WARNING") and above.call_site != block.call_site):
         return None
-    return above
+    # What makes NCCL fail is a warning, too.
+    warns = not above.level and LIBRARY_WARNED.search(above.message) and "NCCL WARN" not in above.message
+    return None if warns else above
 
 
 def _worded(raised: Raised) -> str:

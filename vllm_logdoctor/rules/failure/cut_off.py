@@ -11,14 +11,14 @@ from msgspec.structs import replace
 from vllm_logdoctor.catalogue.pages import Signature
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
-from vllm_logdoctor.rules.failure.context import FailureContext, Observation
+from vllm_logdoctor.rules.failure.context import LIBRARY_WARNED, FailureContext, Observation
 from vllm_logdoctor.rules.failure.matching import RuleMatch, is_vague, match_rules
 from vllm_logdoctor.rules.failure.own_steps import WHOLE_OUTPUT
 from vllm_logdoctor.rules.failure.rule_ids import NOT_IN_LOG, UNKNOWN
 from vllm_logdoctor.rules.failure.signatures import FailureRules
 from vllm_logdoctor.rules.failure.values import values_of
 from vllm_logdoctor.run.blockkinds import is_request_site, tells_of_transfer
-from vllm_logdoctor.run.blocks import Block, Raised
+from vllm_logdoctor.run.blocks import Raised
 from vllm_logdoctor.run.places import file_and_function
 
 NO_CACHE = "no-memory-left-for-kv-cache"
@@ -35,10 +35,11 @@ _ORIGINAL_TYPE = lazy_pattern(r"\w+(?:Error|Exception)\(")
 _NO_MESSAGE = lazy_pattern(
     r"\b[Ff]ailed\b|fatal error|hit an exception|^Exception\b|^Error (?:in|executing|while)\b|Traceback \(most|[Ss]tack ?trace:?\s*$|^[\^~ ]+$"
 )
-# 2024:09:13-11:21:50:(  532) |CCL_ERROR| exchange_utils.cpp:202 sendmsg_fd: condition ... failed      NCCL WARN Cuda failure
-# - manager.worker - ERROR - Error provisioning chat-1: Failed to find an image
+# 2024:09:13-11:21:50:(  532) |CCL_ERROR| exchange_utils.cpp:202 sendmsg_fd: condition ... failed      rocblas error: Cannot read library
+# E0511 10:00:00.123456 1234 nixl_agent.cpp:1118] no potential backend found      - manager.worker - ERROR - Error provisioning chat-1: Failed
 _LIBRARY_FAILED = lazy_pattern(
-    r"CCL_ERROR|NCCL WARN .*(?:fail|error)|(?i:\bfatal\b)|: error:|\[E\d{3}|\bERR\d{5}\b|\b(?:ERROR|CRITICAL)\b(?!.*:\s*$)"
+    r"CCL_ERROR|NCCL WARN .*(?:fail|error)|(?i:\bfatal\b|\berror: ?\S)|\[E\d{3}|^[EF]\d{4} \d\d:|\bERR\d{5}\b"
+    r"|\b(?:ERROR|CRITICAL)\b(?!.*:\s*$)"
 )
 _OF_CUT_OFF = Signature(
     "", rank="symptom", priority=0, confidence="low", title="An error whose traceback is cut off"
@@ -119,7 +120,7 @@ def _logged_above(
     above = reversed(context.above(observation.position, _CLOSE_LINES))
     said = next((one for one in above if _is_error(one, observation, context)), None)
     if said is None or UNKNOWN not in rules:
-        return None
+        return _printed_above(observation, context, rules)
     seen = Observation(
         said.message, said, observation.position, context.place(said),
         raised=Raised("", said.message, "", (), said, ""),
@@ -131,6 +132,26 @@ def _logged_above(
             signature = replace(signature, confidence="medium")  # The exception itself is not in the log.
         return replace(named, signature=signature, observation=observation)
     return _cut_off(said.message.strip(), said, observation, rules, observation.record)
+
+
+def _printed_above(
+    observation: Observation, context: FailureContext, rules: FailureRules
+) -> RuleMatch | None:
+    """Return the error that a library or another program printed right above a traceback without its exception."""
+    said = _printed(_LIBRARY_FAILED, observation, context)
+    if said is None or UNKNOWN not in rules:
+        return None
+    found = _cut_off(said.message.strip(), said, observation, rules, observation.record)
+    return replace(found, signature=replace(_OF_CUT_OFF, remedy=_REST))
+
+
+def _printed(shape: re.Pattern[str], observation: Observation, context: FailureContext) -> Record | None:
+    """Return the first line of a shape right above a traceback that no logger of vLLM framed; Python's warnings are of no failure."""
+    above = context.above(observation.position, _CLOSE_LINES)
+    bare = (one for one in above if not one.level and id(one) not in context.inside)
+    return next(
+        (one for one in bare if shape.search(one.message[:400]) and "Warning: " not in one.message), None
+    )
 
 
 def _cut_off(
@@ -163,22 +184,27 @@ def _torn(
     if NOT_IN_LOG not in rules:
         return None
     last = raised.frames[-1]
-    if observation.block is not None and (said := _said_above(observation.block)) and UNKNOWN in rules:
-        return _cut_off(said.message.strip(), said, observation, rules, raised.record)
     function = last.function.partition(" ")[0]  # All lines of the traceback may be in one.
-    values = {"cut_in": file_and_function(last.file, function)}
+    warned = _printed(LIBRARY_WARNED, observation, context)
+    meaning = _meaning(warned, context) if warned is not None else ""
+    values = {
+        "cut_in": file_and_function(last.file, function),
+        "warned": warned.message.strip() if warned is not None and not meaning else None,
+        "meaning": meaning or None,
+    }
     rest = WHOLE_OUTPUT if context.run.kind == "build" else _REST
     signature = Signature(
         "", rank="symptom", priority=0, confidence="medium", title="Traceback is cut off", remedy=rest
     )
-    return RuleMatch(rules.rule(NOT_IN_LOG), signature, observation, raised.record, values)
+    decisive, supporting = (warned, (raised.record,)) if warned is not None else (raised.record, ())
+    return RuleMatch(rules.rule(NOT_IN_LOG), signature, observation, decisive, values, supporting)
 
 
-def _said_above(block: Block) -> Record | None:
-    """Return the first line right above a traceback in which a library or another program says that something failed."""
-    bare = () if block.introduction is None or block.introduction.call_site else (block.introduction,)
-    close = (one for one in (*block.native, *bare) if block.first.line - one.line <= _CLOSE_LINES)
-    return next((one for one in close if _LIBRARY_FAILED.search(one.message[:400])), None)
+def _meaning(record: Record, context: FailureContext) -> str:
+    """Return the first sentence of what a pattern says that a line means, or ""."""
+    seen = (event for message in context.run.messages.values() for event in message.first)
+    of_line = (one for one in seen if (one.record.file, one.record.line) == (record.file, record.line))
+    return next((one.pattern.meaning.partition(". ")[0].rstrip(".") for one in of_line), "")
 
 
 def _quoted(observation: Observation, rules: FailureRules) -> RuleMatch | None:

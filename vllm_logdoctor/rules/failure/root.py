@@ -30,7 +30,7 @@ _EXPLAINS_LINES = 120
 # /opt/x.py:12: UserWarning: text      [rank0]:[W405 23:43:54 file.cpp:1] Warning: text      WARN text
 _WARNING = lazy_pattern(
     r"\w*Warning: (?!All requests failed|CUDA initialization: )|\[W\d{3,4} |\bWARN(?:ING)?\b(?<!NCCL WARN)|warnings\.warn|NCCL INFO"
-    r"|^\s*\+ |Did you have `"
+    r"|<warn>|^\s*\+ |Did you have `"
 )
 # Error retrieving file list: [Errno -3] Temporary failure in name resolution, retrying 1 of 2
 _ANNOUNCES_RETRY = lazy_pattern(r"(?i)\bretrying\b|\bwill (?:be )?retr(?:y|ied)\b|\bretry \d+ (?:of|/) ?\d+")
