@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import vllm_logdoctor
 from vllm_logdoctor.report.proof import quoted
 from vllm_logdoctor.rules.model import Finding
@@ -158,9 +160,9 @@ def test_every_rank_with_the_same_error_is_named() -> None:
 def test_a_check_is_a_sentence() -> None:
     old = Run(version=Value("0.8.5", "reported"), kind="server")
     bare = check_of_failure("`Loading model weights took N GB` on every rank.", old, "crashed_at_startup")
-    assert bare == "The log has the line `Loading model weights took N GB` on every rank."
+    assert bare == "The new log has the line `Loading model weights took N GB` on every rank."
     line = check_of_failure("`Starting to load model`.", old, "crashed_at_startup")
-    assert line == "The log has the line `Starting to load model`."
+    assert line == "The new log has the line `Starting to load model`."
     said = "`pip check` names no conflict."
     assert check_of_failure(said, old, "crashed_at_startup") == said
 
@@ -302,3 +304,22 @@ def test_a_program_never_prints_that_a_server_is_up() -> None:
 
     assert "Application startup complete" not in check("entrypoints/llm.py")
     assert "Application startup complete" in check("v1/engine/async_llm.py")
+
+
+def test_a_title_ends_with_a_sentence_or_a_clause_of_the_error_and_not_in_its_middle() -> None:
+    frame, code = '  File "/opt/site/rows.py", line 9, in pick', "    raise ValueError(words)"
+    long = "ValueError: The shelf of this job has no room left for the rows that the loader picked"
+    for rest, title in {
+        ". Move the rows to another shelf of the same job, or give the loader fewer of them.": long,
+        ": 13330546688 rows wanted by the loader and 20 given by the shelf of this job, which are too few": long,
+    }.items():
+        first = report(failed_to_start(frame, code, f"{long}{rest}")).split("\n")[0]
+        assert first == f"# FAILED at start-up: {title}"
+
+
+def test_what_a_new_log_is_to_show_is_not_said_of_this_one() -> None:
+    text = report(
+        failed_to_start("    frame", "    code", "ValueError: Unknown quantization method: no_such_method.")
+    )
+    (check,) = re.findall(r"^## To check after the fix\n\n(.*)", text, re.MULTILINE)
+    assert check == "The weights load: `Model loading took N GiB`."

@@ -44,7 +44,7 @@ def started() -> Diagnosis:
 
 class TestWhatToLookFor:
     def test_each_change_says_how_to_check_it(self):
-        assert "- To check: The line Qwen" in report_of(changed())
+        assert "- To check after the change: The line Qwen" in report_of(changed())
 
     def test_what_asks_for_no_change_shows_nothing_later(self):
         finding = make_findings("Qwen", False)[0]
@@ -363,11 +363,26 @@ class TestMeasure:
         text = report_of(changed(True, findings=(root,)))
         assert "2. Take the network: slower." in text
 
+    def test_a_second_failure_is_shown_by_its_own_line_and_not_by_what_its_title_says_already(self):
+        root, *_ = make_findings("Qwen", True)
+        line = Evidence("a.log", 44, "ERROR 05-01 10:00:20 [core.py:208] RuntimeError: socket 7 timed out")
+        other = replace(
+            root,
+            id="x",
+            role="contributing",
+            title="Network failed",
+            explanation="The network failed.",
+            evidence=(line,),
+        )
+        text = report_of(changed(True, findings=(root, other)))
+        assert "Also: **Network failed**: `RuntimeError: socket 7 timed out` [a.log L44]\n\n" in text
+        assert "The network failed." not in text
+
     def test_remarks_ask_nothing_of_the_new_log(self):
         advice = make_findings("Qwen", False)[0]
         remark = replace(advice, id="remark", severity="info", changes=(), verify="No such line.")
         text = report_of(changed(findings=(advice, remark)))
-        assert "To check: The line Qwen" in text
+        assert "To check after the change: The line Qwen" in text
         assert "No such line." not in text
 
 

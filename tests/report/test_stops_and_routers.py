@@ -53,7 +53,7 @@ def test_who_is_stopped_during_the_start_is_told_to_look_for_who_did_it() -> Non
 def test_a_section_on_what_broke_is_left_out_where_it_has_nothing_to_say() -> None:
     report = _report(START, STOPPED)
     assert "## What broke" not in report
-    assert "## How to check" not in report
+    assert "## To check after the fix" not in report
     assert "Last line: `raise" not in report
 
 

@@ -30,6 +30,7 @@ _TASK = lazy_pattern(r"\d{1,4}: (?=[\[(A-Z])")
 # BatchDecodeWrapper::BeginForward(at::Tensor, at::Tensor, unsigned int, unsigned int, float, at::Tensor) failed to ...
 _ARGUMENTS = lazy_pattern(r"(?<=\w)\([^()]{60,2000}\)")
 _SENTENCE = lazy_pattern(r"(?<=[\w)\]'\"`])[.!?](?= [A-Z])")
+_CLAUSE = lazy_pattern(r"(?<=[\w)\]'\"`])(?:[:;,](?= )| (?=[(\[{]))")
 _IN_WORD = lazy_pattern(r"[\w.][\w.%]")
 
 
@@ -93,6 +94,24 @@ def whole_sentences(text: str, limit: int) -> str:
         return said
     ends = [found.end() for found in _SENTENCE.finditer(said) if found.end() > limit // 2]
     return f"{said[: ends[-1]]} …" if ends else said
+
+
+def heading(text: str, limit: int) -> str:
+    """Return what a message says in at most `limit` characters: to the end of its first sentence, else of a clause, else of a word.
+
+    Example:
+        >>> heading("ValueError: No kernel takes this format. Install the package that has one, or use another format.", 60)
+        'ValueError: No kernel takes this format'
+        >>> heading("RuntimeError: Free memory is below the reserve: 13330546688 bytes available, 2 wanted", 60)
+        'RuntimeError: Free memory is below the reserve'
+    """
+    if len(text) <= limit:
+        return text
+    for ends in (_SENTENCE, _CLAUSE):
+        found = [end.start() for end in ends.finditer(text) if limit // 3 <= end.start() <= limit]
+        if found:
+            return text[: found[0] if ends is _SENTENCE else found[-1]]
+    return f"{_whole_words(text, 0, limit - 1)}…"
 
 
 def _whole_words(text: str, start: int, end: int) -> str:

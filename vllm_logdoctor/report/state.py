@@ -7,7 +7,7 @@ from typing import Literal
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.effects import MOST_OF_THE_RUN
 from vllm_logdoctor.report.escape import code, inline, prose
-from vllm_logdoctor.report.excerpt import excerpt
+from vllm_logdoctor.report.excerpt import excerpt, heading
 from vllm_logdoctor.report.key_figures import excess_load
 from vllm_logdoctor.report.naming import (
     BROKEN,
@@ -275,8 +275,8 @@ def _cause(root: Finding) -> str:
     """Return the title of a cause; the exception itself where no rule names it."""
     said = _TEST.sub("", excerpt(root.evidence[0].text, limit=400)) if root.evidence else ""
     said = _GLUED.split(_ADDRESS.sub("", said), maxsplit=1)[0]
-    said = excerpt(_DUMP.sub("…", said) if len(said) > _TITLE else said, limit=_TITLE)
+    said = heading(_DUMP.sub("…", said) if len(said) > _TITLE else said, _TITLE)
     if root.id == _UNNAMED and _WORD.search(said):
         text = said.partition(". Did you mean")[0]
         return code(text) if "\\" in inline(text) else inline(text)
-    return prose(excerpt(root.title, limit=_TITLE))
+    return prose(heading(root.title, _TITLE))

@@ -109,7 +109,7 @@ def check_of_failure(text: str, run: Run, outcome: Outcome) -> str:
     if not named or any(_is_no_check(line, run, served) for line in named):
         return ""
     bare = _BARE_LINE.fullmatch(text)
-    return f"The log has the line `{bare['line']}`{bare['where'] or ''}." if bare else text
+    return f"The new log has the line `{bare['line']}`{bare['where'] or ''}." if bare else text
 
 
 def shows_class(run: Run) -> bool:

@@ -88,7 +88,7 @@ def _body(page: Page, finding: Finding, on_first_screen: bool) -> Iterator[str]:
     if finding.avoid and not on_first_screen:
         yield f"- {avoidance(finding)}"
     if finding.verify:
-        yield f"- To check: {capital(prose(finding.verify))}"
+        yield f"- To check after the change: {capital(prose(finding.verify))}"
 
 
 def _steps(words: Sequence[str]) -> str:
