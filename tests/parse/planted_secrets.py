@@ -234,6 +234,7 @@ ssl_keyfile='/etc/ssl/key.pem', private_key=/etc/x.key
 Bearer token is required
 model='Qwen/Qwen3-235B-A22B-Instruct-2507-FP8', tokenizer_mode=auto
 encoder cache key 'abc1234567890'
+Resolved model key 'base_coder_30b_fp8' -> 'org/Base-Coder-30B-FP8'
 frame #3: _ZN3c106detail14torchCheckFailEPKcS2_jRKSs
 sort_key=lambda x: x
 AttributeError: 'X' object has no attribute 'api_key'

@@ -53,6 +53,14 @@ def test_a_pattern_of_ones_own_makes_the_finding_of_its_page(site: Path, rule: s
     assert found["confidence"] == "medium"
 
 
+def test_figures_of_the_line_fill_in_the_words_of_the_page(tmp_path: Path) -> None:
+    recovered = "WARNING 05-01 10:02:00 [scheduler.py:1608] Recovered from KV load failure: 3 request(s) rescheduled (4096 tokens affected)."
+    (tmp_path / "vllm.log").write_text(f"{LOG}{recovered}\n", encoding="utf-8")
+    findings = vllm_logdoctor.analyze(tmp_path / "vllm.log").to_dict()["runs"][0]["findings"]
+    (found,) = [found for found in findings if found["id"] == "kv-cache-load-failed"]
+    assert "3 requests, 4,096 tokens" in found["explanation"]
+
+
 def test_without_the_line_there_is_no_finding(site: Path) -> None:
     pack = site / "site.toml"
     pack.write_text(PACK.format(rule="cpu-block-size-unsuited"), encoding="utf-8")

@@ -79,7 +79,7 @@ _BARE_ENCODED = lazy_pattern(r"[^\s\"'`,;&)\]}<>|\\%]+")
 # max_tokens, pad_token, cache_key, k_key: names that end like one of a credential and are none; but not facebook_token
 _OTHER_NAMES = lazy_pattern(
     r"(?:pad|eos|bos|unk|mask|sep|cls|image|video|audio|stop|special|start|end|think|prompt|cache|hash|block|sort|primary|foreign|public|prefix|lookup"
-    r"|partition|routing|layer|dict|group|param|compile|graph|request|query|config|env|feature|metric|label|num|max|min|new"
+    r"|partition|routing|layer|dict|group|param|model|compile|graph|request|query|config|env|feature|metric|label|num|max|min|new"
     r"|(?<![a-z])(?:kv|k|q|v))[ _-]?\Z"
 )
 # requestor.request(     Optional[str     self.api_key
@@ -90,8 +90,10 @@ _LONG_WORD = 16
 _IN_QUERY = lazy_pattern(r"[?&#][a-z0-9_.-]{0,20}\Z")
 _PATH = lazy_pattern(r"(?:~|\.{0,2}/)[\w.@ /-]*\Z")
 _HEX = lazy_pattern(r"[0-9a-f]{16,}\Z")
-# qmqafwyrlgokvs2vwd3a3mj5dfvjsyqy: digits in three places, and no digest
-_OF_ONE_CASE = lazy_pattern(r"(?=[0-9a-f_-]*[g-z])(?=[0-9a-z_-]{20,}\Z)[0-9_-]*(?:[a-z_-]+[0-9]+){3}")
+# qmqafwyrlgokvs2vwd3a3mj5dfvjsyqy: digits in three places, no digest, and no whole word as in qwen3-coder-30b-a3b-fp8
+_OF_ONE_CASE = lazy_pattern(
+    r"(?!.*(?:\A|[_-])[a-z]{4,}(?:[_-]|\Z))(?=[0-9a-f_-]*[g-z])(?=[0-9a-z_-]{20,}\Z)[0-9_-]*(?:[a-z_-]+[0-9]+){3}"
+)
 # curzewun661zqg8: what a token that nothing but its name shows to be one may look like
 _LETTERS_AND_DIGITS = lazy_pattern(r"(?=[a-z]*[0-9][a-z]*[0-9])(?=[0-9]*[a-z])[a-z0-9]{12,}\Z")
 # $TOKEN     ${TOKEN}
@@ -231,17 +233,17 @@ def _is_credential(text: str, name: re.Match[str], value: _ValueSpan) -> bool:
         or (found[0] == "$" and (found[1] in "({" or _VARIABLE.match(found)) and not looks_random(found))
     ):
         return False
+    before = _lowered(text[max(0, name.start("core") - 24) : name.start("core")])
     # A part of it may be masked for its shape.
     if name["verbal"] or MASK in found:
         found = found.replace(MASK, "")
         said = name["core"].startswith("passw") and _ALL_KINDS.match(found) is not None
-        return said or looks_random(found)
+        return said or (looks_random(found) and _OTHER_NAMES.search(before) is None)
     if name["core"].startswith(("session", "sid")) and _UUID.fullmatch(found):
         return False
     # A name that goes on may be one of something else: only what no digest looks like is a credential.
     if name["suffix"]:
         return looks_random(found) and not found.islower() and not found.isupper()
-    before = _lowered(text[max(0, name.start("core") - 24) : name.start("core")])
     separator = name["assign"]
     # <password>abc</password>, but not password > abc
     if separator.strip() == ">" and _TAG.search(before) is None:

@@ -57,7 +57,7 @@ LEAST_CALLS = 10
 """Calls of an offline engine with one prompt each; fewer are a trial."""
 LEAST_SECONDS = 5.0
 """A further limit that held for less than the interval of any release's statistics lines is not named."""
-ONE_FAILED = "The only answered request failed"
+ONE_FAILED = "The only request to the model failed"
 
 _LONGEST_ERROR = 160
 # FileNotFoundError: [Errno 2] No such file or directory: '/.cache'      A line of a traceback is indented, or code.
