@@ -101,3 +101,36 @@ def test_an_exception_that_a_client_quotes_in_its_log_broke_no_server():
     quoted = """token_file_failed model='m' error=AttributeError("'PreTrainedConfig' object has no attribute 'hidden_size'")"""
     lines = ["INFO 05-01 10:00:20 [config.py:775] Using max model len 4096", quoted, "server: Killed"]
     assert all("lacks an attribute" not in one.title for one in failures("\n".join(lines)))
+
+
+def _missing(module: str, importer: str = "vllm/platforms/here.py"):
+    frame = f'  File "/opt/lib/python3.12/site-packages/{importer}", line 7, in <module>'
+    ends = f"ModuleNotFoundError: No module named '{module}'"
+    return root("\n".join(["Traceback (most recent call last):", frame, f"    import {module}", ends]))
+
+
+@pytest.mark.parametrize("module", ["outlines.fsm", "flashinfer.comm", "torch_npu.npu", "lmcache.v1"])
+def test_a_part_of_a_package_that_python_finds_needs_another_release_and_no_first_installation(module):
+    package, _, part = module.partition(".")
+    found = _missing(module)
+    assert f"Python finds `{package}`, and no module `{part}` in it" in found.explanation
+    steps = [*(str(one.after) for one in found.changes), *found.alternatives]
+    assert not any(f"pip install {package}" in step or step == package for step in steps)
+    assert any("release of" in step or "versions" in step for step in steps)
+
+
+@pytest.mark.parametrize("module", ["pyairports", "flashinfer", "torch_npu", "lmcache"])
+def test_a_package_that_python_does_not_find_is_not_installed(module):
+    found = _missing(module)
+    assert "Python finds" not in found.explanation
+    assert any(word in found.title for word in ("missing", "not installed"))
+
+
+def test_a_part_of_a_name_that_many_packages_share_may_be_of_one_that_is_missing():
+    assert "its package is missing, or is a release without it" in _missing("google.protobuf").explanation
+
+
+def test_a_module_that_a_connector_or_a_plugin_misses_in_vllm_is_a_matter_of_releases():
+    assert _missing("vllm.distributed.old", "lmcache/integration.py").id == "stale-or-partial-build"
+    plugin = _missing("vllm.worker.old", "vllm_ascend/worker.py")
+    assert "imports something that this vLLM does not have" in plugin.explanation
