@@ -213,7 +213,7 @@ def test_the_seconds_of_a_slow_reading_are_proved_by_its_own_line_and_divided_un
         "INFO:     Application startup complete.",
     ]
     text = report(lines)
-    assert "8 to 20 x faster weight loading" in text
+    assert "8 to 24 x faster weight loading" in text
     assert "1342" not in text
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.rules.making import a_run, advice, knobs, load, record
 from vllm_logdoctor.rules.unknowns import unknowns_of
 from vllm_logdoctor.run.environment import Environment
-from vllm_logdoctor.run.model import Evidence
+from vllm_logdoctor.run.model import Evidence, Progress
 
 BUSY = {"running": 8, "generation": 400.0, "prompt": 40.0, "kv": 3.0}
 
@@ -145,6 +145,24 @@ def test_a_context_that_hardly_fits_is_information() -> None:
     run = a_run(set={"max_model_len": 32768}, measured={"max_concurrency": 1.3})
     assert advice(run)["few-full-length-requests-fit"].severity == "info"
     assert "few-full-length-requests-fit" not in advice(a_run(measured={"max_concurrency": 2.6}))
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [(2.4, "The 20 prompts had 250 tokens each in the mean, answers included: about 8 of them fit at once."), (0.6, "only if such long")],
+    ids=["more-than-the-cache", "all-fit"],
+)  # fmt: skip
+def test_an_offline_batch_says_how_many_of_its_own_prompts_a_small_cache_holds(
+    output: float, words: str
+) -> None:
+    bar = Progress(Evidence("a.log", 9, "Processed prompts: 100%"), 20, 20, 2000.0, 0.1, output)
+    run = a_run(
+        set={"max_model_len": 1024},
+        measured={"max_concurrency": 1.95, "kv_cache_tokens": 2000},
+        progress=[bar],
+        kind="offline",
+    )
+    assert words in advice(run)["few-full-length-requests-fit"].explanation
 
 
 def test_messages_without_a_rule_are_reported_together_without_a_number() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from tests.rules.making import a_run, advice, load
 from vllm_logdoctor.rules.already_right import already_right
+from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Phase, Run
 
 H100 = "0, NVIDIA H100 80GB HBM3, 81559 MiB, 535.86.10"
@@ -23,8 +25,39 @@ def test_slow_storage_is_reported_with_its_rate_and_the_seconds_of_a_local_disk(
     assert "59 MiB/s" in found.explanation
     assert found.effect is not None
     assert found.effect.metric == "load_seconds"
-    # 1,073.6 s instead of 61.56 s at 1 GiB/s: about 20 times, of a speed that is assumed.
-    assert (1 / found.effect.high, 1 / found.effect.low) == (pytest.approx(20), pytest.approx(50))
+    # 1,073.6 s instead of 61.56 s at 1 GiB/s, 20.5 s at 3 GiB/s.
+    assert (1 / found.effect.high, 1 / found.effect.low) == (pytest.approx(17), pytest.approx(52))
+
+
+@pytest.mark.parametrize(("gib", "seconds"), [(57.0, 282.0), (30.0, 285.0), (100.0, 210.0)])
+def test_the_gain_of_a_local_disk_is_what_its_computation_gives(gib: float, seconds: float) -> None:
+    run = a_run(messages=(H100,), measured={"model_weights_gib": gib}, phases=(("read-weights", seconds),))
+    effect = advice(run)["slow-weight-loading-storage"].effect
+    assert effect is not None
+    assert "at 1 to 3 GiB/s" in effect.basis
+    assert 1 / effect.high == pytest.approx(seconds / gib, rel=0.1)
+    assert 1 / effect.low == pytest.approx(3 * seconds / gib, rel=0.1)
+
+
+def test_seconds_without_a_size_are_set_against_no_rate() -> None:
+    found = advice(a_run(messages=(H100,), phases=(("read-weights", 1500.0),)))["slow-weight-loading-storage"]
+    assert "a local disk at 1 GiB/s reads 1,500 GiB in that time" in found.explanation
+    assert "does not show the size" in found.explanation
+    assert "far below" not in found.explanation
+
+
+def test_a_loading_of_many_minutes_is_slow_where_a_local_disk_reads_faster() -> None:
+    """0.57 GiB/s: a minute of it is nothing, eleven minutes of it are most of a start."""
+    small, large = (
+        advice(
+            a_run(
+                messages=(H100,), measured={"model_weights_gib": gib}, phases=(("read-weights", gib / 0.57),)
+            )
+        )
+        for gib in (60.0, 376.0)
+    )
+    assert "slow-weight-loading-storage" not in small
+    assert ", below what a fast local disk reads" in large["slow-weight-loading-storage"].explanation
 
 
 def test_stages_and_replicas_read_their_own_part_of_the_weights() -> None:
@@ -95,11 +128,46 @@ def test_a_cold_compile_cache_promises_the_measured_range() -> None:
     assert effect.low < effect.high < 1.0
 
 
-def test_graphs_and_tracing_that_take_half_of_a_long_start_are_reported() -> None:
-    run = a_run(
-        measured={"init_engine_seconds": 34.1, "graph_capture_seconds": 17.0}, phases=(("dynamo", 7.5),)
-    )
-    assert "--enforce-eager" in advice(run)["slow-startup-graphs-and-dynamo"].avoid
+GRAPHS = "slow-startup-graphs-and-dynamo"
+
+
+def captured(seconds: float, tracing: float, **more: object) -> Run:
+    """A start of the engine, 10 s of which are neither capture nor tracing."""
+    figures = {"init_engine_seconds": seconds + tracing + 10.0, "graph_capture_seconds": seconds}
+    return a_run(measured=figures, **{"phases": (("dynamo", tracing),), **more})  # type: ignore[arg-type]
+
+
+def test_graphs_and_tracing_that_take_most_of_a_long_start_are_reported_with_what_shortens_them() -> None:
+    found = advice(captured(95.0, 12.0))[GRAPHS]
+    assert found.title == "Slow start-up: CUDA graph capture and Dynamo tracing"
+    assert "Fewer capture sizes" in found.explanation
+    assert "--enforce-eager" in found.avoid
+
+
+def test_the_usual_seconds_of_a_capture_are_said_only_where_the_start_is_what_the_log_or_the_advice_is_about() -> (
+    None
+):
+    assert GRAPHS not in advice(captured(24.0, 11.0))
+    assert advice(captured(24.0, 11.0), "startup")[GRAPHS].title.startswith("Engine start: mostly")
+    piece = captured(24.0, 11.0)
+    piece.startup_complete = False
+    assert advice(piece)[GRAPHS].title == "Engine start: mostly CUDA graph capture and Dynamo tracing"
+    failed = captured(24.0, 11.0, tracebacks=1)
+    failed.startup_complete = False
+    assert GRAPHS not in advice(failed)
+
+
+def test_a_capture_of_minutes_is_a_small_part_of_a_start_that_loads_for_half_an_hour() -> None:
+    phases = (("startup", 1810.0), ("load-weights", 1600.0))
+    assert GRAPHS not in advice(captured(150.0, 20.0, phases=phases))
+    assert GRAPHS in advice(captured(400.0, 0.0, phases=phases))
+
+
+def test_a_capture_of_an_hour_needs_no_other_figure_of_the_start() -> None:
+    found = advice(a_run(measured={"graph_capture_seconds": 5200.0}))[GRAPHS]
+    assert found.explanation.startswith("5,200 s of the start were CUDA graph capture")
+    assert found.severity == "high"
+    assert found.changes
 
 
 def test_a_start_is_seldom_its_findings_come_after_those_of_serving() -> None:
@@ -164,10 +232,8 @@ def test_a_warm_cache_gains_no_more_than_the_compilation() -> None:
 
 
 def test_alternatives_name_no_setting_that_the_release_lacks() -> None:
-    slow = {"init_engine_seconds": 34.1, "graph_capture_seconds": 17.0}
-    name = "slow-startup-graphs-and-dynamo"
-    old = advice(a_run(measured=slow, phases=(("dynamo", 7.5),), version="0.9.2"))[name]
-    new = advice(a_run(measured=slow, phases=(("dynamo", 7.5),), version="0.16.0"))[name]
+    old = advice(captured(95.0, 12.0, version="0.9.2"))[GRAPHS]
+    new = advice(captured(95.0, 12.0, version="0.16.0"))[GRAPHS]
     assert "--kv-cache-memory-bytes" not in " ".join(old.alternatives)
     assert "--kv-cache-memory-bytes" in " ".join(new.alternatives)
 
@@ -182,16 +248,16 @@ def _captured(seconds: float, *, lived: float) -> Run:
 
 
 def test_a_capture_of_minutes_is_as_severe_as_its_part_of_the_run_and_nothing_that_is_right() -> None:
-    name = "slow-startup-graphs-and-dynamo"
-    most, little, usual = (
-        _captured(1500.0, lived=3000.0), _captured(1500.0, lived=90_000.0), _captured(40.0, lived=100.0)
+    most, little, long = (
+        _captured(1500.0, lived=3000.0), _captured(1500.0, lived=90_000.0), _captured(80.0, lived=200.0)
     )  # fmt: skip
-    assert [advice(run)[name].severity for run in (most, little, usual)] == ["high", "medium", "low"]
-    assert advice(most)[name].changes
+    assert [advice(run)[GRAPHS].severity for run in (most, little, long)] == ["high", "medium", "low"]
+    assert advice(most)[GRAPHS].changes
     assert (
-        "Dynamo" not in advice(most)[name].title + advice(most)[name].explanation
+        "Dynamo" not in advice(most)[GRAPHS].title + advice(most)[GRAPHS].explanation
     )  # A part that took no time.
-    assert not advice(usual)[name].changes
+    assert not advice(long)[GRAPHS].changes
+    usual = _captured(40.0, lived=100.0)
     assert "CUDA graphs" not in {one.name for one in already_right(most)}
     assert "CUDA graphs" in {one.name for one in already_right(usual)}
     usual.phases = [Phase("startup", "", 1000.0, 1060.0, 60.0)]  # Most of the start is nothing to praise.
@@ -303,3 +369,46 @@ def test_a_build_without_a_release_number_is_offered_what_its_own_line_names() -
         for known, one in found.items()
     }
     assert offered == {False: False, True: True}
+
+
+LONGEST = "slow-startup-longest-phase"
+
+
+def start_of(whole: float, *parts: tuple[str, float], **more: object) -> dict[str, Finding]:
+    """Findings on a start of some seconds with parts of it."""
+    run = a_run(phases=(("startup", whole), *parts), **more)  # type: ignore[arg-type]
+    run.phases = [replace(one, parent="startup") if one.name != "startup" else one for one in run.phases]
+    return advice(run)
+
+
+def test_the_phase_that_takes_most_of_an_extreme_start_is_named_whichever_it_is() -> None:
+    found = start_of(940.0, ("engine-init", 750.0), ("warm-up", 620.0), ("load-weights", 126.0))[LONGEST]
+    assert found.title == "Slow start-up: warm-up"
+    assert found.explanation.startswith("Warm-up took 10 min 20 s of 15 min 40 s from launch to ready.")
+    assert not found.changes
+
+
+@pytest.mark.parametrize(
+    ("whole", "parts"),
+    [
+        (540.0, (("warm-up", 400.0),)),
+        (900.0, (("warm-up", 400.0), ("imports", 400.0))),
+        (900.0, (("download", 700.0), ("load-weights", 720.0))),
+        (1200.0, (("unexplained", 1100.0),)),
+    ],
+    ids=["usual", "several", "has-a-rule", "no-phase"],
+)
+def test_a_start_without_such_a_phase_names_none(whole: float, parts: tuple[tuple[str, float], ...]) -> None:
+    assert LONGEST not in start_of(whole, *parts)
+
+
+def test_a_long_loading_that_is_hardly_reading_says_so() -> None:
+    found = start_of(1810.0, ("load-weights", 1590.0), ("read-weights", 7.0))[LONGEST]
+    assert "Reading the files was 7 s of it; a download comes before that" in found.explanation
+
+
+def test_compilation_is_not_what_to_shorten_in_an_extreme_start_that_loads_for_most_of_it() -> None:
+    compiled_too = {"measured": {"torch_compile_seconds": 150.0, "init_engine_seconds": 250.0}}
+    found = start_of(1020.0, ("load-weights", 690.0), ("read-weights", 660.0), **compiled_too)
+    assert "slow-startup-torch-compile" not in found
+    assert "slow-startup-torch-compile" in start_of(500.0, ("load-weights", 200.0), **compiled_too)

@@ -11,7 +11,15 @@ from vllm_logdoctor.report.key_figures import key_figures
 from vllm_logdoctor.report.naming import OUTCOMES, run_title
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.state import Level, failed_request, state, state_level
-from vllm_logdoctor.report.steps import SHOWN, action, note, remedies, without_change, worthwhile
+from vllm_logdoctor.report.steps import (
+    SHOWN,
+    action,
+    note,
+    of_the_start,
+    remedies,
+    without_change,
+    worthwhile,
+)
 from vllm_logdoctor.report.verdict import quote, root_explanation, root_lead, sentence, split_lead, with_lines
 
 
@@ -67,7 +75,7 @@ def first_screen(page: Page) -> FirstScreen:
             quote=quote(page, request),
             actions=tuple(remedies(page, request))[:SHOWN] if request.role == "root" else (),
         )
-    chosen = worthwhile(page)[:SHOWN] if level != "cut" else ()
+    chosen = worthwhile(page)[:SHOWN] if level != "cut" else of_the_start(page)[: SHOWN - 1]
     verdict = sentence(page)
     title = state(page)
     ran = run_title(page.run)
@@ -78,7 +86,9 @@ def first_screen(page: Page) -> FirstScreen:
         ran.removesuffix(f" · {OUTCOMES['truncated']}") if level == "cut" else ran,
         verdict,
         figures=key_figures(page.run) if level != "failed" else (),
-        actions=tuple(action(page, finding, f"{title}: {verdict}") for finding in chosen)
-        or without_change(page, level),
+        actions=(
+            *(action(page, finding, f"{title}: {verdict}") for finding in chosen),
+            *(without_change(page, level) if level == "cut" or not chosen else ()),
+        )[:SHOWN],
         note=note(page, chosen[0] if chosen else None, chosen),
     )

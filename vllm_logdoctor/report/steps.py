@@ -54,6 +54,14 @@ def worthwhile(page: Page) -> tuple[Finding, ...]:
     return (*others[: SHOWN - 1], *secrets, *others[SHOWN - 1 :])
 
 
+def of_the_start(page: Page) -> tuple[Finding, ...]:
+    """Return the findings worth proposing for a start that the log leaves unfinished: on the phase with which it ends."""
+    last = max((line.line for phase in page.run.phases for line in phase.evidence), default=0)
+    found = worthwhile(page) if is_cut_off(page) else ()
+    on_start = (one for one in found if one.id.startswith(("slow-startup-", "slow-weight-loading")))
+    return tuple(one for one in on_start if max(line.line for line in one.evidence) >= last)
+
+
 def remaining_ways(page: Page, root: Finding) -> tuple[str, ...]:
     """Return the remedies of a failure that the first screen has no room for, escaped."""
     return tuple(remedies(page, root))[SHOWN:]

@@ -9,8 +9,9 @@ from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.capacity.memory import memory_of
 from vllm_logdoctor.rules.load import Load, evidence_of_sample, load_of
 from vllm_logdoctor.rules.model import AlreadyRight, Finding
+from vllm_logdoctor.rules.performance.engine_start import LONG_CAPTURE
 from vllm_logdoctor.rules.performance.published import COMPILE_CACHE_WARM
-from vllm_logdoctor.rules.performance.startup import LONG_CAPTURE, compile_seconds
+from vllm_logdoctor.rules.performance.startup import compile_seconds
 from vllm_logdoctor.run.model import Evidence, Run
 
 # deepseek_v4_fp8   moe_wna16   ascend

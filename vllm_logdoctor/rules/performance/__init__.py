@@ -14,6 +14,7 @@ from vllm_logdoctor.rules.performance import (
     caching,
     context_length,
     cpu,
+    engine_start,
     experts,
     full_cache,
     graphs,
@@ -68,6 +69,7 @@ RULES: tuple[Rule, ...] = (
     *multimodal.RULES,
     *host.RULES,
     *startup.RULES,
+    *engine_start.RULES,
     *messages.RULES,
 )
 

@@ -13,6 +13,7 @@ from vllm_logdoctor.rules.context import RuleContext, action, flag, message_line
 from vllm_logdoctor.rules.model import Change, Effect
 from vllm_logdoctor.rules.performance.cache_room import can_use_fp8_cache
 from vllm_logdoctor.rules.rule import Advice, Rule
+from vllm_logdoctor.run.metrics import offline_batches
 
 FEW_REQUESTS = 2.0
 # A cache is larger than its load when at most this much of it was used; what is kept is so many times the use, and
@@ -159,10 +160,9 @@ def few_full_length_requests_fit(case: RuleContext) -> Advice | None:
         if requests >= 1
         else "not even one fits, and the engine can't finish it"
     )
-    text = (
-        f"The cache holds {requests:g} {'request' if requests == 1 else 'requests'} of the full {length:,} tokens. That matters only if such long"
-        f" requests come: then {then}."
-    )
+    held = f"The cache holds {requests:g} {'request' if requests == 1 else 'requests'} of the full {length:,} tokens."
+    of_batch = _of_batch(case) if requests >= 1 else ""
+    text = f"{held} {of_batch or f'That matters only if such long requests come: then {then}.'}"
     fits = () if requests >= 1 else _length_that_fits(case, length, requests)
     return Advice(
         text,
@@ -179,6 +179,19 @@ def few_full_length_requests_fit(case: RuleContext) -> Advice | None:
         ),
         verify="a larger `Maximum concurrency for ... tokens per request`.",
     )
+
+
+def _of_batch(case: RuleContext) -> str:
+    """Return how many prompts of the largest offline batch fit the cache at once, by its own tokens; "" where more fit than it has."""
+    tokens = case.run.measure("kv_cache_tokens")
+    batch = max(offline_batches(case.run), key=lambda one: one.done, default=None)
+    if tokens is None or batch is None or not batch.seconds or batch.input is None or batch.output is None:
+        return ""
+    each = (batch.input + batch.output) * batch.seconds / batch.done
+    if each * batch.done <= tokens:
+        return ""
+    fit = max(round(tokens / each), 1)
+    return f"The {batch.done:,} prompts had {each:,.0f} tokens each in the mean, answers included: about {fit:,} of them fit at once."
 
 
 def _length_that_fits(case: RuleContext, length: int, requests: float) -> tuple[Change, ...]:

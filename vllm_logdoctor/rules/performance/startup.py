@@ -1,4 +1,4 @@
-"""Rules on the start: what took the time, and what of it a second start would save."""
+"""Rules on what of a start the next one can save: downloads, reading the weights, compilation."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
-from vllm_logdoctor.catalogue.topics import Severity
 from vllm_logdoctor.knowledge.flags import flag_for_field
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.capacity.card import device_of
 from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
-    flag,
     last_line,
     message_lines,
-    setting_lines,
     whole,
 )
 from vllm_logdoctor.rules.limits import ranks_of
@@ -28,18 +25,17 @@ from vllm_logdoctor.run.model import Evidence, Phase, Run
 
 # A start within a minute is a usual one: nobody waits for what a tenth of it could save.
 LONG = 60.0
-# A start of a model with images takes half a minute for them where all goes well.
-LONG_ENCODER = 40.0
+MOST_OF_IT = 0.5
 # One fast local disk reads more than 1 GiB/s; network file systems and cold objects read less than half of
 # that.
 SLOW_GIB_PER_SECOND = 0.5
-LONG_WITHOUT_SIZE = 300.0
-LONG_CAPTURE = 300.0
-"""Graphs are captured in seconds: minutes of it are no price of a start, whatever the rest of it takes."""
-LEAST_INIT = 30.0
-MOST_OF_IT = 0.5
-# What is a smaller part of the engine's start is not what makes it slow.
-LEAST_COMPILE = 0.2
+SLOW_FOR_MINUTES = 0.75
+MANY_MINUTES = 300.0
+"""A loading of so many seconds is slow at a rate that is clearly below that of a local disk, or without a size."""
+EXTREME = 600.0
+"""A start from which its longest phase is named, whichever it is, and no small one."""
+# What is a smaller part of a start is not what makes it slow.
+LEAST_PART = 0.2
 # /scratch/me/vllm-cache-1045456      /tmp/tmp4k2x/vllm
 _OF_ONE_JOB = lazy_pattern(r"\d{5,}|^/tmp/")
 _OF_LOCAL_DISKS = frozenset({"EXT4", "EXT3", "XFS", "BTRFS", "ZFS"})
@@ -73,18 +69,14 @@ def slow_weight_loading_storage(case: RuleContext) -> Advice | None:
     if longest(case, "read-weights") is None:
         seconds -= downloaded
     rate = gib / seconds if gib else None
-    if (rate is not None and rate > SLOW_GIB_PER_SECOND) or (rate is None and seconds < LONG_WITHOUT_SIZE):
+    slow = SLOW_FOR_MINUTES if seconds >= MANY_MINUTES else SLOW_GIB_PER_SECOND
+    if (rate is not None and rate > slow) or (rate is None and seconds < MANY_MINUTES):
         return None
     part = shards_so_far(case)
     text = (
-        (
-            f"{part} were loaded after {seconds:,.0f} s"
-            if part
-            else f"Loading the weights took {seconds:,.0f} s"
-        )
-        + (f" for {gib:.1f} GiB, {1024 * rate:,.0f} MiB/s" if gib and rate else "")
-        + ", far below what a fast local disk reads."
+        f"{part} were loaded after {seconds:,.0f} s" if part else f"Loading the weights took {seconds:,.0f} s"
     )
+    text += _against_a_disk(seconds, gib)
     checkpoint = case.event("checkpoint-size")
     file_system = checkpoint.text("filesystem") if checkpoint is not None else ""
     if file_system:
@@ -109,6 +101,15 @@ def slow_weight_loading_storage(case: RuleContext) -> Advice | None:
         alternatives=tuple(_other_loaders(case, file_system, reader_changed=bool(slow_reading))),
         verify="fewer seconds in `Loading weights took`.",
     )
+
+
+def _against_a_disk(seconds: float, gib: float | None) -> str:
+    """Return what a loading is beside that from a local disk."""
+    if not gib:
+        return f"; a local disk at 1 GiB/s reads {seconds:,.0f} GiB in that time. The log does not show the size of the weights."
+    rate = gib / seconds
+    far = "far " if rate < SLOW_GIB_PER_SECOND else ""
+    return f" for {gib:.1f} GiB, {1024 * rate:,.0f} MiB/s, {far}below what a fast local disk reads."
 
 
 def _slowest_reading(case: RuleContext) -> tuple[Evidence, ...]:
@@ -165,13 +166,13 @@ def slow_startup_torch_compile(case: RuleContext) -> Advice | None:
     )
     seconds = seconds or inductor
     whole_start = run.measure("init_engine_seconds")
-    if seconds < max(LONG, LEAST_COMPILE * (whole_start or 0.0)):
+    if seconds < LONG or is_small_part(run, seconds):
         return None
     if case.event("compile-cache-disabled") is not None:
         # With the cache switched off there is nothing to keep: the rule on the switch says what to do.
         return None
     cold = case.event("graph-compiled") is not None
-    start = next((phase.seconds for phase in run.phases if phase.name == "startup"), None)
+    start = start_seconds(run)
     of_start = f" of {start:,.0f} s from launch to ready" if start and run.startup_complete else ""
     text = f"torch.compile took {seconds:,.0f} s{of_start}" + (
         " with a cold cache: a second start with the same model, settings and cache folder loads the result."
@@ -201,6 +202,18 @@ def _kept_cache(case: RuleContext) -> str:
     return f"keep the folder VLLM_CACHE_ROOT between starts{shown}; copy it into images and to other nodes"
 
 
+def start_seconds(run: Run) -> float | None:
+    """Return the seconds from launch to ready, as far as the log goes, or None."""
+    return next((phase.seconds for phase in run.phases if phase.name == "startup"), None)
+
+
+def is_small_part(run: Run, seconds: float) -> bool:
+    """Return whether some seconds are a small part of the engine's start, or of a whole start of many minutes."""
+    start = start_seconds(run) or 0.0
+    longest_start = max(run.measure("init_engine_seconds") or 0.0, start if start >= EXTREME else 0.0)
+    return seconds < LEAST_PART * longest_start
+
+
 def compile_seconds(run: Run) -> float | None:
     """Return the seconds of torch.compile: of all models of the engine, with a drafter's, where it adds them up."""
     ready = run.seen("engine-initialised")
@@ -220,87 +233,12 @@ def _cache_effect(seconds: float, whole_start: float | None) -> Effect:
     return Effect("init_engine_seconds", least, 1 - seconds / whole_start / 2, "computed", basis)
 
 
-def slow_startup_graphs_and_dynamo(case: RuleContext) -> Advice | None:
-    """Graph capture and tracing dominate the engine's start. Needs their seconds and those of the whole."""
-    run = case.run
-    whole_start, capture = run.measure("init_engine_seconds"), run.measure("graph_capture_seconds")
-    tracing = longest(case, "dynamo") or 0.0
-    if (
-        whole_start is None
-        or capture is None
-        or whole_start < LEAST_INIT
-        or capture + tracing < MOST_OF_IT * whole_start
-    ):
-        return None
-    traced = tracing >= capture / 10
-    text = (
-        f"Of {whole_start:,.0f} s of profiling, KV cache setup and warm-up, {capture:,.0f} s were CUDA graph capture"
-        + (
-            f" and {tracing:,.0f} s Dynamo tracing. The capture recurs at every start; whether the tracing does depends on the release and its cache."
-            if traced
-            else ", which recurs at every start."
-        )
-    )
-    severity = _severity_of_capture(case, capture)
-    return Advice(
-        text,
-        message_lines(case, "graphs-captured", "dynamo-done", "engine-initialised"),
-        confidence="high",
-        severity=severity,
-        title="" if traced else "Slow start-up: CUDA graph capture",
-        changes=_fewer_sizes(case) if severity is None else _smaller_capture(case),
-        alternatives=(
-            "fewer capture sizes, if starts are frequent: larger batches then run without a graph",
-            "a fixed --kv-cache-memory-bytes as the engine prints it: the start then skips profiling",
-        ),
-        avoid=""
-        if severity
-        else "Setting --enforce-eager to save these seconds: it makes every step slower.",
-        verify="fewer seconds in `Graph capturing finished in`.",
-    )
-
-
 def longest(case: RuleContext, phase: str) -> float | None:
     """Return the longest seconds of a phase over processes, or None."""
     return max(
         (item.seconds for item in case.run.phases if item.name == phase and item.seconds is not None),
         default=None,
     )
-
-
-def slow_startup_encoder_profiling(case: RuleContext) -> Advice | None:
-    """The run with the largest images takes long. Needs the line that announces it and the time of what follows."""
-    seconds = longest(case, "encoder-profiling")
-    if seconds is None or seconds < LONG_ENCODER:
-        return None
-    skip = flag(case, "--skip-mm-profiling", None, True)
-    text = (
-        f"{seconds:,.0f} s of the start went into a run with the largest images, sound or video that a request may carry,"
-        " prepared on the host, to measure how much memory vLLM needs. Its length depends on the largest request"
-        " that is allowed."
-    )
-    return Advice(
-        text,
-        (
-            *_phase_lines(case, "encoder-profiling"),
-            *setting_lines(case, "limit_mm_per_prompt", "mm_processor_kwargs"),
-        ),
-        confidence="medium",
-        changes=(
-            action(
-                "let requests carry no more than they need: --limit-mm-per-prompt with 0 for what is not used, fewer pixels"
-                " by --mm-processor-kwargs"
-            ),
-        ),
-        alternatives=(f"{skip[0].knob}: no such run, and no memory kept free for what it measures",)
-        if skip
-        else (),
-        verify="fewer seconds between the line on the encoder cache and the next one.",
-    )
-
-
-def _phase_lines(case: RuleContext, name: str) -> tuple[Evidence, ...]:
-    return next((phase.evidence for phase in case.run.phases if phase.name == name), ())
 
 
 def load_seconds(case: RuleContext) -> float | None:
@@ -362,15 +300,22 @@ def _rank(phase: Phase) -> str:
 def _loading_effect(case: RuleContext, seconds: float, gib: float | None) -> Effect | None:
     if gib is None:
         return PAGE_CACHE_WARM.effect("load_seconds")
-    # The speed of a disk that is not in the log: one digit of the gain says all that is known.
-    gain = max(float(f"{seconds / gib:.1g}"), 1.0)
+    low, high = (_rounded(max(speed * seconds / gib, 1.0)) for speed in _DISK_SPEEDS)
     return Effect(
         "load_seconds",
-        1 / float(f"{3 * max(seconds / gib, 1.0):.1g}"),
-        1 / gain,
+        1 / high,
+        1 / low,
         "computed",
         f"{gib:.1f} GiB at 1 to 3 GiB/s of a local disk instead of {seconds:,.0f} s",
     )
+
+
+_DISK_SPEEDS = (1.0, 3.0)
+
+
+def _rounded(ratio: float) -> float:
+    """Return a ratio that rests on the speed of an unknown disk: one digit where that changes it by little."""
+    return float(f"{ratio:.1g}" if 3 <= ratio < 9.5 else f"{ratio:.2g}")
 
 
 _PREFETCH = (
@@ -395,56 +340,28 @@ def _other_loaders(case: RuleContext, file_system: str, *, reader_changed: bool)
         yield "weights saved once per rank (--load-format sharded_state): each rank reads its own part only"
 
 
-def _severity_of_capture(case: RuleContext, seconds: float) -> Severity | None:
-    """Return how severe a capture is that takes minutes, more where it takes a good part of the run; None for the usual seconds."""
-    if seconds < LONG_CAPTURE:
-        return None
-    begun, ended = case.run.started, case.run.ended
-    return "high" if begun is None or ended is None or seconds > (ended - begun) / 4 else "medium"
-
-
-def _smaller_capture(case: RuleContext) -> tuple[Change, ...]:
-    note = "larger batches then run without a graph"
-    fewer = flag(case, "--max-cudagraph-capture-size", None, 128, "needs-test", note)
-    return fewer or (action("capture fewer and smaller sizes: a shorter list in `--compilation-config`"),)
-
-
-def _fewer_sizes(case: RuleContext) -> tuple[Change, ...]:
-    return _smaller_capture(case) if case.objective == "startup" else ()
-
-
 def _longer_first(seconds: Callable[[RuleContext], float | None]) -> Callable[[RuleContext, float], float]:
     """Return a worth that grows with the share of the start that a part of it takes: up to twice."""
 
     def worth(case: RuleContext, usual: float) -> float:
-        whole = next((phase.seconds for phase in case.run.phases if phase.name == "startup"), None)
+        whole = start_seconds(case.run)
         return usual * (1 + min(1.0, (seconds(case) or 0.0) / whole)) if whole else usual
 
     return worth
 
 
-def _of_start(
+def of_start(
     rule: str, check: Callable[[RuleContext], Advice | None], seconds: Callable[[RuleContext], float | None]
 ) -> Rule:
     return Rule(rule, check, objectives=("startup",), worth=_longer_first(seconds))
 
 
 RULES = (
-    _of_start(
+    of_start(
         "slow-startup-model-download", slow_startup_model_download, lambda case: longest(case, "download")
     ),
-    _of_start("slow-weight-loading-storage", slow_weight_loading_storage, load_seconds),
-    _of_start(
+    of_start("slow-weight-loading-storage", slow_weight_loading_storage, load_seconds),
+    of_start(
         "slow-startup-torch-compile", slow_startup_torch_compile, lambda case: compile_seconds(case.run)
-    ),
-    _of_start(
-        "slow-startup-graphs-and-dynamo",
-        slow_startup_graphs_and_dynamo,
-        lambda case: longest(case, "graph-capture"),
-    ),
-    _of_start(
-        "slow-startup-encoder-profiling",
-        slow_startup_encoder_profiling,
-        lambda case: longest(case, "encoder-profiling"),
     ),
 )
