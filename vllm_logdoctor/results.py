@@ -323,20 +323,20 @@ _OUT_OF_ORDER = 5.0
 
 
 def _is_followed(run: Run, later: Sequence[Run]) -> bool:
-    """Return whether the next run begins behind a run in the same file; logs of servers that lived side by side may be joined in one."""
+    """Return whether the next run begins behind a run in the same file; a dump may join logs of servers that lived side by side."""
     return any(
-        other.first_file == run.last_file and other.first_line > run.last_line and not _overlap(run, other)
+        other.first_file == run.last_file
+        and other.first_line > run.last_line
+        and not _begins_before_end(other, run)
         for other in later[:1]
     )
 
 
-def _overlap(run: Run, other: Run) -> bool:
-    """Return whether two runs lived at the same time; False where the log does not show it."""
-    times = (run.started, run.ended, other.started, other.ended)
-    if None in times or run.year_known != other.year_known:
+def _begins_before_end(other: Run, run: Run) -> bool:
+    """Return whether a run began before another one ended; False where the log does not show it."""
+    if run.ended is None or other.started is None or run.year_known != other.year_known:
         return False
-    began, ended, other_began, other_ended = (time or 0.0 for time in times)
-    return min(ended, other_ended) - max(began, other_began) > _OUT_OF_ORDER
+    return other.started < run.ended - _OUT_OF_ORDER
 
 
 _OF_CLIENTS = "foreign-clients"

@@ -11,6 +11,7 @@ from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Process, Record, writer_of
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.configuration import arguments_of, engine_config_of
+from vllm_logdoctor.run.engine_starts import had_a_life, is_new_engine, is_older, siblings
 from vllm_logdoctor.run.environment import Environment
 from vllm_logdoctor.run.launches import Launches
 from vllm_logdoctor.run.other_programs import begins_a_test
@@ -35,9 +36,6 @@ BEGINNINGS = OPENERS | IMPORT_LINES
 """Lines with which a run may begin."""
 _ONE_OF_A_RUN = ("APIServer", "EngineCore")
 """Names of vLLM's own processes that it gives once in a run: several have a number behind it."""
-_AT_ONCE = 5.0
-"""Seconds within which two engines of one name were started side by side: a start takes longer than that to get there."""
-_INDEX = lazy_pattern(r"\d+")
 # kv_transfer_config=KVTransferConfig(kv_connector='NixlConnector', engine_id='b244e466-9edd-462b-8493-8b2e6c1f5eb9', ...
 _RANDOM_ID = lazy_pattern(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _COUNTED_BEFORE = frozenset({*BEGINNINGS, *SIGNATURES, "throughput"})
@@ -151,7 +149,11 @@ class Segmenter:
             return False
         paused = record.time + run.year_shift - run.now >= _PAUSE
         # The top of a banner has no word.
-        known = record.call_site in run.call_sites or not any(map(str.isalnum, record.message))
+        known = (
+            record.call_site in run.call_sites
+            or name in IMPORT_LINES
+            or not any(map(str.isalnum, record.message))
+        )
         if not ((paused and known) or self._held) or len(self._held) >= _MOST_HELD or name in _OF_A_LIFE:
             return False
         return record.level in ("INFO", "WARNING") and _is_front(record.process) and stop_kind(record) is None
@@ -373,21 +375,22 @@ class Segmenter:
             # the next one prints it.
             served = {"startup-complete", "throughput"} & run.messages.keys()
             failed = run.troubled and "engine" in run.openers and not served
-            return _is_front(record.process) and (run.ended or failed or _program_left(run))
+            ended = run.ended or failed or _program_left(run) or is_older(run, record)
+            return ended and _is_front(record.process)
         if run.ended or (run.troubled and run.launches.following is not None):
             return True  # After an error the next start was launched.
         kind = _KINDS[name]
-        if not run.openers and name not in ENGINE_LINES and _had_a_life(run):
+        if not run.openers and had_a_life(run) and (name not in ENGINE_LINES or run.ready):
             return True
         if name in ENGINE_LINES:
-            return self._engine_again(run, record)
+            return is_new_engine(run, event)
         if kind in run.openers:
             if _lives_beside(run, record.process) and self._is_other_server(run, name, event):
                 return True
             # Spawned processes run the main module again and print its lines a second time before any engine.
             if "engine" not in run.openers and not run.troubled:
                 return False
-            return not _siblings(run.openers[kind], record.process)
+            return not siblings(run.openers[kind], record.process)
         # Arguments follow the version line; behind an engine's configuration they begin the next life.
         return "engine" in run.openers and not _is_child_of_same(run, record.process)
 
@@ -398,15 +401,6 @@ class Segmenter:
             return True
         known = _without_ids(run.stated.arguments)
         return name in ARGUMENT_LINES and _without_ids(arguments_of(event)[0]) != known
-
-    def _engine_again(self, run: RunBuilder, record: Record) -> bool:
-        process = record.process
-        same_name = run.openers.get(f"engine {process.name}")
-        if same_name is None or _is_repeated(run, record) or _is_started_beside(run, same_name, record):
-            return False
-        if same_name.rank != process.rank and same_name.rank and process.rank:
-            return False
-        return same_name.pid == process.pid or not _siblings(same_name, process)
 
 
 def _lives_beside(run: RunBuilder, process: Process) -> bool:
@@ -423,37 +417,10 @@ def _without_ids(arguments: object) -> str:
     return _RANDOM_ID.sub("#", repr(arguments))
 
 
-def _had_a_life(run: RunBuilder) -> bool:
-    """A log that starts in the middle of one server and goes on with the next; prose before a log is no life."""
-    served = run.ready and bool(run.vllm_records or run.accesses)
-    return served or "uvicorn-stopping" in run.messages or (run.troubled and run.vllm_records > 0)
-
-
 def _program_left(run: RunBuilder) -> bool:
     """Return whether the process of an offline engine ended: torch says so where the program did not close its process group."""
     of_server = {"version", "arguments"} & run.openers.keys() or "startup-complete" in run.messages
     return "engine" in run.openers and not of_server and "torch-process-group-not-destroyed" in run.messages
-
-
-def _is_repeated(run: RunBuilder, record: Record) -> bool:
-    """Return whether the same line was written at the same second: by two captures of one stream, or by two ranks."""
-    seen = run.messages.get("engine-config")
-    before = seen.last.record if seen and seen.last else None
-    if before is None or before.message != record.message:
-        return False
-    time = None if record.time is None else record.time + run.year_shift
-    return before.time == time
-
-
-def _is_started_beside(run: RunBuilder, first: Process, record: Record) -> bool:
-    """Return whether an engine of the same model begins while the first of its name is starting: servers of one Ray job."""
-    seen = run.messages.get("engine-config")
-    before = seen.last.record if seen and seen.last else None
-    if before is None or run.troubled or None in (before.time, record.time, first.pid, record.process.pid):
-        return False
-    time = (record.time or 0.0) + run.year_shift
-    same_model = before.message.partition(", ")[0] == record.message.partition(", ")[0]
-    return same_model and first.pid != record.process.pid and 0 <= time - (before.time or 0.0) <= _AT_ONCE
 
 
 def _leads_to(record: Record, opener: Record) -> bool:
@@ -464,13 +431,6 @@ def _leads_to(record: Record, opener: Record) -> bool:
 
 def _is_front(process: Process) -> bool:
     return process.role in ("", "api-server", "other")
-
-
-def _siblings(a: Process, b: Process) -> bool:
-    """Several API servers, Ray actors or ranks of one run: same kind of name, other number."""
-    if a.name == b.name:
-        return bool(a.rank and b.rank and a.rank != b.rank)
-    return _INDEX.sub("#", a.name) == _INDEX.sub("#", b.name)
 
 
 def _is_child_of_same(run: RunBuilder, process: Process) -> bool:

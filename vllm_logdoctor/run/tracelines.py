@@ -301,6 +301,10 @@ _NATIVE = lazy_pattern(
 )
 
 
+# WARN 2026-05-01 10:00:18.152 system.rs:194] No attribute of device 0: error: the requested operation is not available
+_NO_ERROR = lazy_pattern(r"\s*\[?(?:DEBUG|INFO|WARN(?:ING)?)\]?:? +\[?\d{4}-\d\d-\d\d[T ]")
+
+
 def native_above(records: Sequence[Record], start: int, outside: Sequence[int]) -> tuple[Record, ...]:
     """Return the native text above a place.
 
@@ -322,4 +326,4 @@ def is_native(record: Record) -> bool:
 
 @lru_cache(maxsize=1024)  # Every rank prints the same lines.
 def _reads_native(text: str) -> bool:
-    return bool(_NATIVE.search(text, 0, 2000)) and frame_line(text) is None
+    return bool(_NATIVE.search(text, 0, 2000)) and frame_line(text) is None and not _NO_ERROR.match(text)
