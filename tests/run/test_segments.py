@@ -47,6 +47,20 @@ def test_a_start_that_fails_and_one_that_serves_are_two_runs() -> None:
     assert [run.outcome for run in found] == ["crashed_at_startup", "running"]
 
 
+def test_a_command_line_that_is_refused_behind_a_finished_run_is_the_next_start() -> None:
+    refused = [
+        "usage: vllm [-h] [-v] {chat,complete,serve,bench} ...",
+        "vllm: error: unrecognized arguments: --no-such-flag",
+    ]
+    found = runs(start(), [statistics()], stop(), refused)
+    assert [run.outcome for run in found] == ["clean_shutdown", "crashed_at_startup"]
+
+
+def test_a_command_line_that_is_refused_beside_a_server_that_goes_on_is_no_start_of_it() -> None:
+    refused = ["client: error: unrecognized arguments: --no-such-flag"]
+    assert len(runs(start(), [statistics()], refused, [statistics(clock="03-04 10:02:00")])) == 1
+
+
 def test_spawned_processes_that_import_the_program_again_start_no_run() -> None:
     lines = start()
     imported = "INFO 03-04 10:00:05 [__init__.py:216] Automatically detected platform cuda."

@@ -44,6 +44,8 @@ _WAITING = frozenset({"request-received", "request-added", "request-finished"})
 """Their records come with the next line of another kind, behind access lines that a chunk may end with."""
 _OF_A_LIFE = _WAITING | OPENERS | SIGNATURES.keys() | {"throughput"}
 """Lines that are not of a start before the first telling one."""
+_REFUSED_COMMAND = "argparse-unrecognized"
+"""A command line is read before anything runs: behind a run that ended, its error is the next command's."""
 _MOST_PREFIXES = 1024
 _MOST_CLAIMS = 16384
 """Processes and hosts that are remembered with the run that they belong to."""
@@ -176,6 +178,8 @@ class Segmenter:
                 run.openers.setdefault(kind, process)
                 if len(run.openers) < _MOST_OPENERS:
                     run.openers[f"{kind} {process.name}"] = process
+        elif name == _REFUSED_COMMAND and run.ended:
+            run = self._start(process)
         elif event is None and record.text.startswith(("___", "---")):
             run = self._of_test(run, record)
         elif process is not self._claimed and self._is_namesake(run, process):
