@@ -186,3 +186,11 @@ def test_a_line_under_other_limits_keeps_its_demand(
 )
 def test_the_next_limit_is_that_of_most_of_the_time(lines: list[Sample], name: str) -> None:
     assert next_limit([Span(one, 10.0) for one in lines], Limits(64)) == name
+
+
+@pytest.mark.parametrize(("generation", "more_memory"), [(40.0, False), (900.0, True)])
+def test_more_cache_is_no_step_where_prompts_are_all_the_work(generation: float, more_memory: bool) -> None:
+    full = {"running": 250, "waiting": 700, "kv": 99.0, "prompt": 25_000.0, "generation": generation}
+    found = advice(a_run(set={"max_num_seqs": 512}, samples=load((20, full))))["kv-cache-preemption"]
+    assert any("prefill capacity" in change.knob for change in found.changes) is not more_memory
+    assert ("prefill takes the time" in found.explanation) is not more_memory

@@ -20,7 +20,7 @@ from vllm_logdoctor.rules.context import (
 from vllm_logdoctor.rules.limits import KV_FULL, full_without_queue, was_preempted
 from vllm_logdoctor.rules.load import Span
 from vllm_logdoctor.rules.model import Change
-from vllm_logdoctor.rules.performance.cache_room import no_room, room_changes
+from vllm_logdoctor.rules.performance.cache_room import Room, no_room, room_changes
 from vllm_logdoctor.rules.performance.serving import held_long, is_full_alone
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.model import Sample
@@ -30,6 +30,17 @@ HELD_BY_FEW = "KV cache held by few large requests"
 LEAST_PUSHED_BACK = 2
 FEW_REQUESTS = 2
 """Requests that hold the cache between them: shorter ones would make room."""
+PROMPTS_ALONE = 100
+"""Prompt tokens per generated one from which the cache fills with prompts that wait for their computation."""
+_EMPTIES_AS_FAST = (
+    " A hundred prompt tokens or more were computed for each generated one: prefill takes the time, and a larger"
+    " cache would hardly help."
+)
+_PREFILL = Room(
+    (action("add prefill capacity: another replica, or shorter prompts"),),
+    None,
+    ("prefix caching, where prompts share a prefix",),
+)
 SAME_CACHE = "Raising --max-num-seqs alone: more requests would share the same full cache"
 ONLY_WHEN_WAITING = (
     "more room for the cache once requests wait or preemptions are printed: until then it buys nothing"
@@ -57,10 +68,12 @@ def kv_cache_preemption(case: RuleContext) -> Advice | None:
         return _full_alone(case)
     waiting = max((span.sample.waiting or 0 for span in full), default=0)
     few = held_by_few(full)
-    room = room_changes(case)
+    room = _PREFILL if only_computes_prompts(full) else room_changes(case)
     shorter = (_shorter_requests(case, few, _have_many_sequences(full)),) if few else ()
     found = Advice(
-        _what_is_full(case, full, few, waiting) + _preemptions(case, full) + _size(case),
+        _what_is_full(case, full, few, waiting)
+        + (_EMPTIES_AS_FAST if room is _PREFILL else _preemptions(case, full))
+        + _size(case),
         (
             *sample_lines(case, full),
             *message_lines(case, "preempted", *CACHE_BY_DEFAULT),
@@ -94,6 +107,14 @@ def _full_alone(case: RuleContext) -> Advice | None:
         alternatives=(ONLY_WHEN_WAITING,),
         avoid=f"{SAME_CACHE}.",
         verify="`Waiting` stays at 0, and no preemption is printed.",
+    )
+
+
+def only_computes_prompts(full: Sequence[Span]) -> bool:
+    """Return whether requests end after so few tokens that a full cache empties as fast as prompts are computed, in all its lines."""
+    samples = [span.sample for span in full]
+    return bool(samples) and all(
+        not one.swapped and one.prompt > PROMPTS_ALONE * one.generation for one in samples
     )
 
 
