@@ -95,9 +95,7 @@ _BOLD_FIGURE = lazy_pattern(r"(?<![\w*)\]])\*\*(?P<figure>\d[\w.,:%/ ]{0,40})\*\
 # A line end was lost between two records: CPU KV cache usage: 0.0%.INFO 01-02 16:17:07 metrics.py:467] Avg prompt ...
 # or became a space behind a statistics line: Prefix cache hit rate: 80.0% INFO 04-10 03:35:37 [loggers.py:80] Avg prompt ...
 _GLUED = lazy_pattern(
-    r"(?:[^\s\"'`(\[{=]|\d%\.? {1,4})(?P<record>(?:\([A-Za-z_]\w*(?: [A-Z]{2,4}\d+)? pid=\d+\) )?"
-    + _HEADER.pattern
-    + ")"
+    rf"(?:[^\s\"'`(\[{{=]|\d%\.? {{1,4}})(?P<record>(?:{PROCESS_PREFIX.pattern})?{_HEADER.pattern})"
 )
 # Processed prompts:   2%|2| 10/499 [00:05<02:36, ...]WARNING 07-18 ...     (without its picture where Markdown took it away)
 _BAR = lazy_pattern(r"\d+%(?:\|| +\d+/\d+ \[)")
