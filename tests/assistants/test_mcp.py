@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.assistants.answering import ARGUMENTS, LOG
 from tests.commands import logdoctor
@@ -310,6 +312,41 @@ def test_one_item_larger_than_a_page_is_cut() -> None:
     answer = page([{"text": "x" * 10**6, "many": list(range(10**5))}, "y"])
     assert len(json.dumps(answer)) < MOST_CHARACTERS
     assert page([])["next_offset"] is None
+
+
+@given(st.integers(0, 120), st.booleans())
+def test_what_is_left_out_of_an_item_is_counted(size: int, named: bool) -> None:
+    items: Any = {str(n): n for n in range(size)} if named else list(range(size))
+    (answer,) = page([{"inner": items}])["items"]
+    kept, shown = min(size, 50), answer["inner"]
+    more = f"{size - kept} more"
+    if named:
+        assert shown == {str(n): n for n in range(kept)} | ({"…": more} if size > kept else {})
+    else:
+        assert shown == [*range(kept), *([f"… {more}"] if size > kept else [])]
+
+
+def test_the_members_of_an_item_are_all_there_and_a_text_keeps_its_beginning() -> None:
+    item = {str(n): "x" * (1999 + n % 3) for n in range(6)}
+    (answer,) = page([item])["items"]
+    assert list(answer) == list(item)
+    assert [len(text) for text in answer.values()] == [1999, 2000, 2000] * 2
+    assert [text.endswith("…") for text in answer.values()] == [False, False, True] * 2
+
+
+@given(st.lists(st.integers(1, 1900), max_size=60))
+def test_pages_hold_all_items_once_in_order(lengths: list[int]) -> None:
+    items, offset, read = ["x" * length for length in lengths], 0, []
+    while True:
+        found = page(items, offset)
+        assert len(found["items"]) == 1 or sum(map(len, found["items"])) <= MOST_CHARACTERS
+        read += found["items"]
+        if found["next_offset"] is None:
+            break
+        # No more of the next one would fit.
+        assert sum(len(one) + 2 for one in [*found["items"], items[len(read)]]) > MOST_CHARACTERS
+        offset = found["next_offset"]
+    assert read == items
 
 
 def test_a_log_that_grows_is_read_anew(tmp_path: Path) -> None:

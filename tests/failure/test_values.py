@@ -33,6 +33,10 @@ DRAFT = {"platform": "cuda", "version": "0.22.0"}
         (NOT_FREE, {"free": 16.5, "total": 80.0}, {"shared_utilization": None, "fitting_utilization": None, "used": 63.5}),
         (NOT_FREE, {"total": 80.0}, {"used": None, "fitting_utilization": None}),
         (NOT_FREE, {"total": 80.0, "others": "Process 7 has 8.75 GiB memory in use. Process 9 has 1024.00 MiB memory in use."}, {"others_gib": 9.75, "others_share": 0.122}),
+        (NOT_FREE, {"total": 80.0, "others": "Process 7 has 8.75 GiB memory in use. Process 9 has 1024.00 MiB memory in use."}, {"largest": "7", "largest_gib": 8.75}),
+        (NOT_FREE, {"total": 80.0, "others": "Process 7 has 8.75 GiB memory in use."}, {"others_gib": 8.75, "largest": None, "largest_gib": None}),
+        # Inside a container other processes have no number.
+        (NOT_FREE, {"total": 80.0, "others": "Another one has 8 GiB memory in use, a second has 512.00 MiB memory in use."}, {"others_gib": 8.5, "largest": None}),
         (NOT_FREE, {"total": 80.0, "others": "nobody", "free": 70.0}, {"others_gib": None, "used": None}),
         # The engine's estimate, or tokens times what is there over what is needed; in steps of 1,024 above 4,096.
         (TOO_SMALL, {"estimate": 9000}, {"estimate": 9000, "fitting_length": 8192}),

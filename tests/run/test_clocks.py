@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.run.lives_of_a_server import start, statistics
+from tests.run.lives_of_a_server import answers, start, statistics
 from vllm_logdoctor import analyze
 
 
@@ -144,3 +144,41 @@ def test_torchs_own_stamp_ends_a_run_and_one_of_another_run_does_not() -> None:
 def test_the_stamp_of_cann_ends_a_run_whose_loggers_print_no_year() -> None:
     cann = "(APIServer pid=1) [ERROR] 2026-03-04-10:00:{} (PID:1, Device:-1, RankID:-1) ERR99999 UNKNOWN application exception"
     assert length([*start(), cann.format("41"), cann.format("44")]) == 44
+
+
+def test_the_place_of_the_line_that_gives_the_year_changes_no_time_of_the_run() -> None:
+    def counted(second: int, text: str) -> str:
+        return f"(APIServer pid=1) INFO 03-04 10:01:{second:02} [metrics.py:89] {text}"
+
+    lines = [
+        *start(),
+        counted(
+            1, "SpecDecoding metrics: Mean acceptance length: 2.31, Accepted: 120 tokens, Drafted: 300 tokens"
+        ),
+        counted(2, "KV Transfer metrics: Num successful transfers=12, Avg xfer time (ms)=3.1"),
+        "Processed prompts:  20%|██        | 100/499 [00:05<00:20,  7.62it/s]",
+        *answers(3),
+        statistics(clock="03-04 10:02:00"),
+        statistics(clock="03-04 10:03:00"),
+    ]
+    dated = "2026-03-04 10:00:00,100 INFO worker.py:1832 -- Started a local Ray instance."
+
+    def times_of(place: int) -> dict[str, object]:
+        run = analyze([*lines[:place], dated, *lines[place:]]).runs[0].run
+        gauges = [*run.samples, *run.speculation, *run.transfers, *run.progress]
+        assert len(gauges) == 5
+        return {
+            "run": (run.started, run.ended, run.year_known),
+            "gauges": [one.time for one in gauges],
+            "phases": [(phase.name, phase.start, phase.end) for phase in run.phases],
+            "minutes": run.requests_by_minute,
+            "messages": {
+                name: [event.record.time for event in (*seen.first, seen.last) if event]
+                for name, seen in run.messages.items()
+                if name != "ray-local-started"
+            },
+        }
+
+    before = times_of(0)
+    for place in range(1, len(lines) + 1):
+        assert times_of(place) == before
