@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from vllm_logdoctor.evidence.model import EvidenceFile, Reading
@@ -137,3 +139,35 @@ def test_the_threads_of_a_host_are_the_busy_ones_and_vllms() -> None:
         ("cpu of gcc", 30.0),
         ("cpu of VLLM::EngineCor", 1.0),
     ]
+
+
+def api(*series: dict[str, object]) -> list[Row]:
+    return rows_of(
+        json.dumps({"status": "success", "data": {"resultType": "matrix", "result": list(series)}})
+    )
+
+
+SERIES = {"__name__": "vllm:num_requests_waiting", "engine": "0", "pod": "a", "model_name": "tiny"}
+
+
+@pytest.mark.parametrize(
+    ("values", "rows"),
+    [
+        ([], []),
+        ([3], [(3, "last value")]),
+        ([3, 7.5], [(7.5, "last value"), ([3, 7.5], "series")]),
+        (list(range(300)), [(299, "last value"), (list(range(200)), "series")]),
+    ],
+)
+def test_a_series_of_prometheus_has_its_last_value_and_all_of_several(
+    values: list[float], rows: list[tuple[object, str]]
+) -> None:
+    found = api({"metric": SERIES, "values": [[n, str(value)] for n, value in enumerate(values)]})
+    expected = [("vllm:num_requests_waiting", value, unit, "engine 0, pod a", None) for value, unit in rows]
+    assert [one for one in found if one[0] != "model"] == expected
+    assert [one[1] for one in found if one[0] == "model"] == (["tiny"] if values else [])
+
+
+def test_an_answer_at_one_time_has_a_value_without_a_name_and_each_model_once() -> None:
+    found = api(*({"metric": {"model_name": name}, "value": [1, "3.5"]} for name in ("b", "a", "b")))
+    assert [one[:3] for one in found] == [("value", 3.5, "last value")] * 3 + [("model", "a", ""), ("model", "b", "")]  # fmt: skip
