@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,115 @@ def test_hours_and_cards_are_those_of_accounting(
     assert (job.hours, job.cards, job.hours_from) == (hours, cards, "accounting")
     assert job.card_hours == hours * cards
     assert job.date.year == 2026
+
+
+QSTAT_JSON = """
+ {"timestamp": 1, "Jobs": {"202[3].head": {
+   "Job_Owner": "bob@login", "job_state": "F", "stime": "Tue Nov  3 10:00:00 2026", "obittime": "Tue Nov  3 10:30:00 2026",
+   "mtime": "Tue Nov  3 11:00:00 2026", "Exit_status": 271,
+   "resources_used": {"walltime": "00:30:00"},
+   "Resource_List": {"ngpus": 8, "gpu_type": "H100", "nodect": 2, "walltime": "01:00:00"}}}}
+"""
+
+
+def row(**given: object) -> dict[str, object]:
+    columns = (
+        "job_number",
+        "system",
+        "user",
+        "state",
+        "started",
+        "ended",
+        "elapsed_s",
+        "cards",
+        "card",
+        "nodes",
+    )
+    return {**dict.fromkeys(columns), **given}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            SACCT,
+            row(job_number="101", system="slurm", user="ada", state="COMPLETED", started=datetime(2026, 11, 3, 10), ended=datetime(2026, 11, 3, 12),
+                elapsed_s=7200.0, cards=4, card="a100", nodes=1),
+        ),
+        (
+            "\n\n  Elapsed|JobID|State|ReqTRES|AllocNodes\n10|7|RUNNING|cpu=8|2\n10|8|FAILED||x\n",
+            [row(job_number="7", system="slurm", state="RUNNING", elapsed_s=10.0, cards=0, nodes=2), row(job_number="8", system="slurm", state="FAILED", elapsed_s=10.0)],
+        ),
+        (
+            QSTAT,
+            row(job_number="202", system="pbs", user="bob", state="F Exit_status = 0", started=datetime(2026, 11, 3, 10), elapsed_s=1800.0, cards=4, nodes=2),
+        ),
+        (
+            # A long value goes on behind a tab; without a start a job has no end either.
+            "Job Id: 9.head\n    Job_Owner = a\n\tda@login\n    mtime = Tue Nov  3 10:00:00 2026\nJob Id: 10.head\n    job_state = Q\n",
+            [row(job_number="9", system="pbs", user="ada"), row(job_number="10", system="pbs", state="Q")],
+        ),
+        (
+            PBS_LOG,
+            row(job_number="202", system="pbs", user="eve", state="Exit_status = -29", started=datetime.fromtimestamp(1795393215),
+                ended=datetime.fromtimestamp(1795398615), elapsed_s=5400.0, cards=2, nodes=1),
+        ),
+        (
+            QSTAT_JSON,
+            row(job_number="202[3]", system="pbs", user="bob", state="F Exit_status = 271", started=datetime(2026, 11, 3, 10),
+                ended=datetime(2026, 11, 3, 10, 30), elapsed_s=1800.0, cards=8, card="H100", nodes=2),
+        ),
+        (
+            "Job , ELAPSED,user,state,start,end,cards,card,nodes\n303.head, 01:00:00,eve,done,2026-11-04,2026-11-04 01:00:00,8,H100,2\n,5\n304,x\n",
+            [
+                row(job_number="303", system="csv", user="eve", state="done", started=datetime(2026, 11, 4), ended=datetime(2026, 11, 4, 1), elapsed_s=3600.0,
+                    cards=8, card="H100", nodes=2),
+                row(job_number="304", system="csv"),
+            ],
+        ),
+    ],
+    ids=["sacct", "sacct of jobs without an end", "qstat", "qstat of waiting jobs", "accounting log of PBS", "qstat as JSON", "csv"],
+)  # fmt: skip
+def test_a_job_has_what_its_form_of_accounting_says(text: str, expected: object, tmp_path: Path) -> None:
+    (tmp_path / "accounting").write_text(text)
+    assert read_accounting(str(tmp_path / "accounting")) == (
+        expected if isinstance(expected, list) else [expected]
+    )
+
+
+@pytest.mark.parametrize(
+    ("select", "cards"),
+    [("2:ncpus=8:ngpus=2", 4), ("1:ngpus=4:ncpus=32+1:ncpus=1", 4), ("ncpus=8:ngpus=2+3:ngpus=1", 5), ("2:ncpus=8", None), ("", None)],
+)  # fmt: skip
+def test_cards_of_pbs_are_summed_over_its_chunks(select: str, cards: int | None, tmp_path: Path) -> None:
+    (tmp_path / "q").write_text(f"Job Id: 9.head\n    Resource_List.select = {select}\n")
+    assert read_accounting(str(tmp_path / "q"))[0]["cards"] == cards
+    (tmp_path / "q").write_text(
+        f"Job Id: 9.head\n    Resource_List.ngpus = 7\n    Resource_List.select = {select}\n"
+    )
+    assert read_accounting(str(tmp_path / "q"))[0]["cards"] == 7
+
+
+@pytest.mark.parametrize(
+    ("tres", "cards", "card"),
+    [("gres/gpu=4,gres/gpu:a100=3", 4, "a100"), ("cpu=8,gres/gpu=2", 2, None), ("cpu=8", 0, None), ("billing=8", None, None)],
+)  # fmt: skip
+def test_cards_of_slurm_are_those_of_its_resources(
+    tres: str, cards: int | None, card: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / "s").write_text(f"JobID|AllocTRES\n7|{tres}\n")
+    (found,) = read_accounting(str(tmp_path / "s"))
+    assert (found["cards"], found["card"]) == (cards, card)
+
+
+def test_json_that_is_no_answer_of_qstat_is_refused_in_one_line(tmp_path: Path) -> None:
+    for text in ('{"Jobs": 7', '{"other": {"Jobs": 7}}'):
+        (tmp_path / "q").write_text(text)
+        with pytest.raises(LogdoctorError, match="qstat -F json") as refused:
+            read_accounting(str(tmp_path / "q"))
+        assert refused.value.exit_code == 2
+    with pytest.raises(LogdoctorError, match=r"can.t read .*absent: No such file"):
+        read_accounting(str(tmp_path / "absent"))
 
 
 def test_a_job_with_logs_in_two_places_counts_its_hours_once(fleet: Fleet, tmp_path: Path) -> None:
