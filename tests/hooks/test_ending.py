@@ -30,7 +30,7 @@ def answers(**texts: str) -> tuple[list[str], Query]:
     asked: list[str] = []
 
     def query(command: Sequence[str]) -> str:
-        asked.append(command[0])
+        asked.append(" ".join(command))
         return texts.get(command[0], "")
 
     return asked, query
@@ -45,7 +45,7 @@ def test_scontrol_is_asked_first_for_it_knows_the_exit_status_as_it_is() -> None
     end = job_end({}, "45", None, {}, [], query)
     assert end is not None
     assert (end.signal, end.exit_status) == (9, None)
-    assert asked == ["scontrol"]
+    assert asked == ["scontrol show job 45"]
 
 
 def test_the_accounting_is_asked_where_slurm_has_forgotten_the_job() -> None:
@@ -53,7 +53,10 @@ def test_the_accounting_is_asked_where_slurm_has_forgotten_the_job() -> None:
     end = job_end({}, "45", None, {}, [], query)
     assert end is not None
     assert (end.exit_status, end.elapsed, end.walltime, end.memory) == (7, 8.0, 300.0, 400 << 20)
-    assert asked == ["scontrol", "sacct"]
+    assert asked == [
+        "scontrol show job 45",
+        "sacct -X -n -P -j 45 -o State,ExitCode,Elapsed,Timelimit,ReqMem",
+    ]
 
 
 def test_the_last_task_of_an_array_has_the_number_of_the_array_and_an_end_of_its_own() -> None:
@@ -128,7 +131,7 @@ def test_the_time_of_a_running_job_is_that_since_its_start(
     end = job_end({"PBS_JOBID": "9.head"}, "", None, {}, [], query)
     assert end is not None
     assert end.elapsed == elapsed
-    assert asked == ["qstat"]
+    assert asked == ["qstat -x -f 9.head"]
 
 
 def test_nothing_is_asked_where_no_job_is_known_and_a_script_that_ended_says_so() -> None:
