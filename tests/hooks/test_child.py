@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,9 @@ from vllm_logdoctor.hooks.engine import run_hook
 from vllm_logdoctor.hooks.request import HookRequest
 
 LIMITS = """
-import json, os, resource, signal
+import json, os, resource
 limits = {name: resource.getrlimit(getattr(resource, "RLIMIT_" + name))[0] for name in ("AS", "CPU", "FSIZE", "CORE")}
-print("logdoctor:", json.dumps({**limits, "nice": os.nice(0), "alarm": signal.alarm(0)}))
+print("logdoctor:", json.dumps({**limits, "nice": os.nice(0), "alarm": int(os.environ["ALARM"])}))
 """
 
 
@@ -37,6 +38,8 @@ def said_by(program: str, request: HookRequest, patch: pytest.MonkeyPatch) -> li
 def test_a_child_has_limits_of_its_own(
     seconds: int, memory: int, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # An alarm that is set tells the seconds that are left only.
+    monkeypatch.setattr(signal, "alarm", lambda after: os.putenv("ALARM", str(after)))
     (line,) = said_by(LIMITS, HookRequest((log,), seconds=seconds, memory_mib=memory), monkeypatch)
     assert json.loads(line.removeprefix("logdoctor: ")) == {
         "AS": memory << 20, "CPU": seconds + 1, "FSIZE": 64 << 20, "CORE": 0, "nice": min(os.nice(0) + 10, 19), "alarm": seconds + 2,
