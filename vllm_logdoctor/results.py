@@ -38,7 +38,7 @@ class SetResult(Struct):
     diagnoses: Sequence[Diagnosis]
     sources: Sequence[SourceSummary]
     coverage: Coverage
-    foreign: Sequence[Diagnosis] = ()
+    foreign: Sequence[Diagnosis]
 
 
 class RunSet:

@@ -56,7 +56,7 @@ class PackIndex(Struct, frozen=True):
     literals: tuple[str, ...]
     patterns_by_literal: tuple[tuple[int, ...], ...]
     digest: str
-    signatures: frozenset[int] = frozenset()
+    signatures: frozenset[int]
 
     def by_id(self, pattern_id: str) -> Pattern | None:
         """Return the pattern with this id, or None."""

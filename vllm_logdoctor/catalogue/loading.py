@@ -38,7 +38,7 @@ class CompiledPacks(Struct):
     format: int
     sources: dict[str, str]
     index: PackIndex
-    problems: tuple[str, ...] = ()
+    problems: tuple[str, ...]
 
 
 def load_index(extra: Sequence[Path] = ()) -> PackIndex:

@@ -52,8 +52,8 @@ class KnownFinding(Struct, frozen=True):
     severity: str
     title: str
     knobs: tuple[str, ...]
-    effect: Predicted | None = None
-    line: Evidence | None = None
+    effect: Predicted | None
+    line: Evidence | None
 
 
 class PlannedKnob(Struct, frozen=True):

@@ -60,7 +60,7 @@ def refusal(one: Side, other: Side) -> str:
     """Return why the speeds of two sides may not be set in relation, or "".
 
     Example:
-        >>> refusal(Side("vllm", "vLLM", "a", weights="bf16"), Side("llama.cpp", "llama.cpp", "b", weights="q4_k_m"))
+        >>> refusal(Side("vllm", "vLLM", "a", None, "bf16"), Side("llama.cpp", "llama.cpp", "b", None, "q4_k_m"))
         'weights bf16 against q4_k_m'
     """
     if one.engine in _DURATIONS_ONLY or other.engine in _DURATIONS_ONLY:

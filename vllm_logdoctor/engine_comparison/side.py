@@ -58,8 +58,8 @@ class Side(Struct, frozen=True):
     engine: str
     label: str
     file: str
-    model: str | None = None
-    weights: str | None = None
+    model: str | None
+    weights: str | None
     weight_gib: float | None = None
     kv_dtype: str | None = None
     devices: int | None = None
@@ -76,7 +76,7 @@ class Side(Struct, frozen=True):
     shares: Mapping[str, Cell] = {}
 
 
-def side_of_run(run: Node, shares: Mapping[str, Cell] | None = None, card: str | None = None) -> Side:
+def side_of_run(run: Node, shares: Mapping[str, Cell] | None, card: str | None) -> Side:
     """Return the side of a run in the JSON document of a report."""
     return (_of_vllm if run["server"] == VLLM else _of_engine)(run, shares or {}, card)
 

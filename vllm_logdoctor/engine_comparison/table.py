@@ -21,7 +21,7 @@ class EngineComparison(Struct, frozen=True):
     rows: tuple[Row, ...]
 
 
-def compare_engines(sides: Sequence[Side], claims: Claims | None = None) -> EngineComparison:
+def compare_engines(sides: Sequence[Side], claims: Claims | None) -> EngineComparison:
     """Compare several sides; the first one is the base of every ratio."""
     return EngineComparison(tuple(sides), claims or Claims(), tuple(comparison_rows(sides)))
 

@@ -15,15 +15,15 @@ class EngineFact(Struct, frozen=True):
     """One value of a log with the line that holds it.
 
     Example:
-        >>> EngineFact("kv tokens", 185897, "tokens", 169).value
+        >>> EngineFact("kv tokens", 185897, "tokens", 169, "max_total_num_tokens=185897").value
         185897
     """
 
     name: str
     value: str | int | float
-    unit: str = ""
-    line: int | None = None
-    text: str = ""
+    unit: str
+    line: int | None
+    text: str
 
 
 class Rate(Struct, frozen=True):

@@ -87,7 +87,7 @@ class EvidenceFile(Struct, frozen=True, dict=True):
 
     file: str
     kind: str
-    readings: tuple[Reading, ...] = ()
+    readings: tuple[Reading, ...]
     note: str = ""
     adds: str = ""
     place: tuple[int, int] | None = None

@@ -59,7 +59,7 @@ _FIGURES = {
 
 
 def reports_of(
-    store: Store, jobs: Sequence[JobSummary], effects: Sequence[MeasuredEffect] = ()
+    store: Store, jobs: Sequence[JobSummary], effects: Sequence[MeasuredEffect]
 ) -> dict[str, JobReport]:
     """Return the report of each job; a change that others made shows what it did to them."""
     findings = _by_run(store, "findings", ["run", "rank", "id", "severity", "line"])

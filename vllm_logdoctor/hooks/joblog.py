@@ -65,9 +65,7 @@ def find_job_log(
     raise LogdoctorError(f"the log of {job.words} was not found{where}; set LOGDOCTOR_LOG to its path")
 
 
-def job_output(
-    environ: Mapping[str, str], *, job_id: str = "", own_output: Path | None = None
-) -> Path | None:
+def job_output(environ: Mapping[str, str], *, job_id: str, own_output: Path | None) -> Path | None:
     """Return the file that the job's standard output goes to, or None where that is not known."""
     try:
         job = _job(environ, job_id, ask)

@@ -35,7 +35,7 @@ _QUANTIZED_NAME = lazy_pattern(
 )
 
 
-def obstacle(planned: PlannedRun, change: Change, load: Load, repairs: bool = False) -> str:
+def obstacle(planned: PlannedRun, change: Change, load: Load, repairs: bool) -> str:
     """Return why a change can't be made in a planned run, or an empty text.
 
     Args:

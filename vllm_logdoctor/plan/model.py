@@ -39,7 +39,7 @@ class NextLimit(Struct, frozen=True):
 
     name: str
     where: str
-    stays: bool = False
+    stays: bool
 
 
 class Plan(Struct, frozen=True):

@@ -64,7 +64,7 @@ class PlannedRun(Struct, frozen=True):
     run: Run
     before: Memory | None
     after: Memory | None
-    fails: str = ""
+    fails: str
 
     @property
     def room(self) -> float:

@@ -39,7 +39,7 @@ class HeadedText(Struct):
     title: str
     name: str
     heading: str
-    html: str = ""
+    html: str
     cited: list[str] = field(default_factory=list)
     charts: list[Chart] = field(default_factory=list)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from vllm_logdoctor.report.clock import clock, time_of_day
 from vllm_logdoctor.report.escape import shorten, visible
@@ -44,7 +44,7 @@ class Chart(Struct, frozen=True):
     spoken: str
     data: dict[str, Any]
     header: tuple[str, ...]
-    rows: list[tuple[str, ...]] = field(default_factory=list)
+    rows: list[tuple[str, ...]]
 
 
 def startup_charts(run: Run) -> list[Chart]:

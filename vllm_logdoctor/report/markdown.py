@@ -113,7 +113,7 @@ def render(analysis: Analysis, linked: bool = False) -> str:
     return "\n".join(_without_double_gaps(lines)).rstrip() + "\n"
 
 
-def screen_lines(page: Page, screen: FirstScreen, several: bool = False) -> list[str]:
+def screen_lines(page: Page, screen: FirstScreen, several: bool) -> list[str]:
     """Return the first screen as Markdown."""
     number = f"Run {page.run.number}: " if several else ""
     lines = [page.heading(f"{number}{screen.state}", 0), "", screen.ran, ""]

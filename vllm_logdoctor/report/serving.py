@@ -43,14 +43,14 @@ class Serving(Struct, frozen=True):
         engines: numbers of the engines that printed lines.
     """
 
-    samples: int = 0
-    busy: int = 0
-    full: int = 0
-    prompt: Spread = Spread()
-    generation: Spread = Spread()
-    running: int | None = None
-    waiting: int | None = None
-    kv_usage: float | None = None
+    samples: int
+    busy: int
+    full: int
+    prompt: Spread
+    generation: Spread
+    running: int | None
+    waiting: int | None
+    kv_usage: float | None
     prefix_hit: float | None = None
     external_hit: float | None = None
     preemptions: int | None = None

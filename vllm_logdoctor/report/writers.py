@@ -25,7 +25,7 @@ class Format(Struct, frozen=True):
     """
 
     title: str
-    endings: tuple[str, ...] = ()
+    endings: tuple[str, ...]
     begins: bytes = b""
 
 

@@ -77,7 +77,7 @@ class ServingPeriod(Struct, frozen=True):
     end: float | None
     samples: int
     reason: str
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[Evidence, ...]
 
 
 class Bottleneck(Struct, frozen=True):

@@ -54,7 +54,7 @@ def explain(name: str, extra: Sequence[Path] = ()) -> str:
     return Explainer(extra).explain(name)
 
 
-def known_ids(extra: Sequence[Path] = ()) -> Mapping[str, str]:
+def known_ids(extra: Sequence[Path]) -> Mapping[str, str]:
     """Return the present id of each rule, alias of a rule, and pattern, by each of its names."""
     patterns = {pattern.id: pattern.id for pattern in load_index(extra).patterns}
     return {**patterns, **rule_names()}

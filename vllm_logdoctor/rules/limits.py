@@ -93,10 +93,10 @@ class Host(Struct, frozen=True):
     whether it makes tokens.
     """
 
-    on_cpu: bool = False
-    across_nodes: bool = False
-    ranks: int = 1
-    generates: bool = True
+    on_cpu: bool
+    across_nodes: bool
+    ranks: int
+    generates: bool
 
 
 def limits_of(run: Run, load: Load) -> tuple[BottleneckName, ...]:
@@ -279,7 +279,7 @@ def is_arrival(sample: Sample) -> bool:
     return (sample.waiting or 0) <= 1 and not sample.swapped and (sample.running or 0) >= LEAST_CROWD
 
 
-def limit_without_queue(span: Span, host: Host, before: Sample | None = None) -> BottleneckName:
+def limit_without_queue(span: Span, host: Host, before: Sample | None) -> BottleneckName:
     """Return what limits a sample in which nothing waits: the client, or what the engine runs on.
 
     Args:
@@ -360,7 +360,7 @@ def cache_is_full(running: int, usage: float) -> bool:
     return bool(running) and usage >= KV_LEAST and 100.0 - usage < usage / running
 
 
-def apparent_max_num_seqs(spans: Sequence[Span], least: int = 1) -> int | None:
+def apparent_max_num_seqs(spans: Sequence[Span], least: int) -> int | None:
     """Return the number of running requests, `least` or more, at which waiting lines stay the same, or None where there
     is none.
     """

@@ -18,7 +18,7 @@ _ERRORS = _SERIOUS - {"WARNING"}
 MOST_MESSAGES = 400
 
 
-def messages_of(run: Run, findings: Sequence[Finding] = ()) -> tuple[Message, ...]:
+def messages_of(run: Run, findings: Sequence[Finding]) -> tuple[Message, ...]:
     """Return what the run warned of, the worst verdicts first, each kind once with its count.
 
     Args:

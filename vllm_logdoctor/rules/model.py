@@ -122,7 +122,7 @@ class AlreadyRight(Struct, frozen=True):
     name: str
     state: str
     brings: str
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[Evidence, ...]
 
 
 class Message(Struct, frozen=True):

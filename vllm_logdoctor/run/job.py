@@ -153,7 +153,7 @@ _PBS_WORDS = lazy_pattern(r"job killed: walltime (\d+) exceeded limit (\d+)")
 _LIMIT_OF_STOP: dict[StopKind, str] = {"walltime": "walltime", "memory": "memory"}
 
 
-def job_end_in(records: Sequence[Record], files: Sequence[str] = ()) -> JobEnd | None:
+def job_end_in(records: Sequence[Record], files: Sequence[str]) -> JobEnd | None:
     """Return the end of a job that lines of the batch system tell, or None."""
     found = None
     for stop in stops_in(records):

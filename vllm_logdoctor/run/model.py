@@ -158,9 +158,9 @@ class Speculation(Struct, frozen=True):
 
     time: float | None
     evidence: Evidence
-    accepted: int | None = None
-    drafted: int | None = None
-    acceptance: float | None = None
+    accepted: int | None
+    drafted: int | None
+    acceptance: float | None
     mean_length: float | None = None
     per_position: tuple[float, ...] = ()
     efficiency: float | None = None

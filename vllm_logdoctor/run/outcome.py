@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
@@ -83,16 +83,16 @@ class Ending(Struct, frozen=True):
     """
 
     outcome: Outcome
-    stop: Stop | None = None
-    kinds: tuple[BlockKind, ...] = ()
-    fatal: tuple[int, ...] = ()
-    deaths: tuple[Record, ...] = ()
-    ready: Place | None = None
-    stops: tuple[Stop, ...] = ()
-    order: Order = field(default_factory=lambda: Order(()))
-    failed: bool = False
-    started: bool = False
-    program_failed: bool = False
+    stop: Stop | None
+    kinds: tuple[BlockKind, ...]
+    fatal: tuple[int, ...]
+    deaths: tuple[Record, ...]
+    ready: Place | None
+    stops: tuple[Stop, ...]
+    order: Order
+    failed: bool
+    started: bool
+    program_failed: bool
 
 
 def outcome_of(run: Run, blocks: Sequence[Block]) -> Ending:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from vllm_logdoctor.catalogue.pages import Signature
@@ -61,7 +61,7 @@ class RuleMatch(Struct, frozen=True):
     signature: Signature
     observation: Observation
     decisive: Record
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any]
     supporting: tuple[Record, ...] = ()
 
     @property

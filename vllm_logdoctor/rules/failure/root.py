@@ -46,9 +46,9 @@ class Verdict(Struct, frozen=True):
     """The root, what contributed, the blocks that followed, and further lines that name the same root."""
 
     root: RuleMatch
-    contributing: tuple[RuleMatch, ...] = ()
-    followed: tuple[Block, ...] = ()
-    agreeing: tuple[Record, ...] = ()
+    contributing: tuple[RuleMatch, ...]
+    followed: tuple[Block, ...]
+    agreeing: tuple[Record, ...]
 
 
 class _Candidate(Struct, frozen=True):

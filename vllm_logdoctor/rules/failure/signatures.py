@@ -43,14 +43,14 @@ class FailureRule(Struct, frozen=True):
     changes: tuple[ChangeTemplate, ...]
     alternatives: tuple[str, ...]
     signatures: tuple[Signature, ...]
-    cases: tuple[Case, ...] = ()
+    cases: tuple[Case, ...]
 
 
 class CompiledRules(Struct, frozen=True):
     """The rules of failures, and what is wrong with the pages that were left out."""
 
     rules: tuple[FailureRule, ...]
-    problems: tuple[str, ...] = ()
+    problems: tuple[str, ...]
 
 
 class FailureRules:
