@@ -208,6 +208,18 @@ def test_an_error_where_tokens_are_drafted_advises_to_leave_drafting_out():
     assert [(change.knob, change.after) for change in root(log).changes if change.kind == "flag"] == [("--speculative-config", None)]  # fmt: skip
 
 
+def test_an_option_of_drafting_that_is_off_by_default_is_left_out_before_drafting_as_a_whole():
+    log = while_serving("AssertionError", Place("vllm/v1/spec_decode/base_proposer.py", "prepare_inputs"), version="0.20.0")  # fmt: skip
+    arguments = (
+        "(APIServer pid=1) INFO 05-01 09:59:02 [utils.py:233] non-default args: {'model': 'org/m', 'speculative_config': {'method':"
+        " 'eagle3', 'model': 'org/d', 'num_speculative_tokens': 2, 'disable_padded_drafter_batch': True}}"
+    )
+    first, second = root(f"{arguments}\n{log}").changes[:2]
+    assert first.after == {"method": "eagle3", "model": "org/d", "num_speculative_tokens": 2}
+    assert "without `disable_padded_drafter_batch`, off by default" in first.note
+    assert second.knob == "if it fails again, start without `--speculative-config`"
+
+
 def test_the_flag_for_drafting_is_that_of_the_release():
     arguments = "INFO 05-01 09:59:02 api_server.py:459] args: Namespace(model='org/m', speculative_model='[ngram]', num_speculative_tokens=4)"
     log = while_serving("IndexError: index 9 is out of bounds", Place("vllm/spec_decode/ngram_worker.py", "sampler_output"), version="0.6.2")  # fmt: skip

@@ -23,6 +23,8 @@ def facts_of(run: Run) -> dict[str, Any]:
     facts.update({name: value.value for name, value in run.measured.items()})
     for name, value in run.arguments.items():
         facts.setdefault(str(name), value)
+    if isinstance(given := run.arguments.get("speculative_config"), dict):
+        facts["speculative_config"] = given  # The engine prints a part of it.
     facts.update({name: one.value for name, one in run.environment.items() if one.provenance == "explicit"})
     facts["kind"], facts["engine"], facts["platform"] = run.kind, run.engine, run.platform
     if run.version:

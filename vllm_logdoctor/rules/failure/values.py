@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from vllm_logdoctor.knowledge.flags import flag_exists
-from vllm_logdoctor.knowledge.history import names
+from vllm_logdoctor.knowledge.history import facts_at, names
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.cache_to_give import LITTLE_GIB, spare
 from vllm_logdoctor.run.model import Run
@@ -272,18 +272,35 @@ _FEATURES = {
 
 
 def _drafting(values: Mapping[str, Any]) -> Values:
-    """Return whether an error was raised in or below code of speculative decoding, and which features a server can do without.
+    """Return whether an error was raised in or below code of speculative decoding, its options to leave out first, and which
+    features a server can do without.
 
     vllm/v1/spec_decode/ngram_proposer.py:propose
     """
     on = [words for name, words in _FEATURES.items() if values.get(name)]
     serving = "serving" in str(values.get("phase_words"))
+    drafts = _DRAFTER.search(f"{values.get('raised_in')} {values.get('passes_through')}") is not None
+    given = values.get("speculative_config")
+    switched = _switched_on(given, values.get("version")) if drafts and isinstance(given, dict) else ()
     return {
-        "in_drafter": True
-        if _DRAFTER.search(f"{values.get('raised_in')} {values.get('passes_through')}")
+        "in_drafter": True if drafts and not switched else None,
+        "drafter_switches": ", ".join(f"`{name}`" for name in switched) or None,
+        "usual_drafter": {name: value for name, value in given.items() if name not in switched}
+        if switched and isinstance(given, dict)
         else None,
         "features_on": ", ".join(on) if on and serving else None,
     }
+
+
+def _switched_on(given: Mapping[str, Any], version: Any) -> tuple[str, ...]:
+    """Return the options of speculative decoding that are switched on and off by default: their code is rarely run."""
+    return tuple(
+        name
+        for name, value in given.items()
+        if value is True
+        and (known := facts_at("fields", f"SpeculativeConfig.{name}", version)) is not None
+        and known.get("default") == "False"
+    )
 
 
 def _forced_kernel(values: Mapping[str, Any]) -> Values:
