@@ -148,7 +148,7 @@ def test_an_error_that_a_parser_handled_fails_no_request() -> None:
         f"ERROR 05-26 00:17:47 [hermes_tool_parser.py:119] Error in extracting tool call from response.\n{PARSER}"
     )
     assert "Error while processing a request" not in text
-    assert "error in the tool parser" in text
+    assert "tool call in an answer could not be parsed" in text
     assert "vLLM logs the error and goes on" in text
     assert "Other findings" not in text
 

@@ -451,3 +451,13 @@ def test_an_object_that_is_printed_whole_is_not_only_the_users() -> None:
     arguments = "non-default args: {'model': 'org/model', 'compilation_config': {'level': 3, 'debug_dump_path': None, 'backend': 'inductor'}}"
     text = analyze([f"INFO 05-01 10:00:01 [utils.py:233] {arguments}"]).to_markdown()
     assert "| `compilation_config` | `level=3, backend=inductor` | arguments, completed by vLLM |" in text
+
+
+def test_nested_settings_of_two_runs_are_shown_by_what_differs() -> None:
+    """Cut at their length, both would look the same."""
+    same = {f"option_{number}_of_many": number + 1 for number in range(40)}
+    start = "(EngineCore_DP0 pid=2) INFO 05-01 1{}:00:00 [core.py:58] Initializing a V1 LLM engine (v0.11.0) with config: model='org/model', compilation_config={}"
+    text = analyze(
+        [start.format(number, {**same, "last": value}) for number, value in enumerate(("on", "off"))]
+    ).to_markdown()
+    assert "| `compilation_config` | `last=on` | `last=off` |" in text

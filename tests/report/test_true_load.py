@@ -108,7 +108,7 @@ def test_what_happened_comes_before_a_queue_that_two_lines_do_not_show(event: li
     lines = [_HEAD.format(number) + text for number, text in enumerate(event)]
     text = report([*START, statistics(100, 4, 0, 0.5), ANSWER, *lines])
     assert text.startswith(f"# NO FAILURE: {title}")
-    assert "**No request waited in the only statistics line with load [" in text
+    assert "No request waited in the only statistics line with load [" in text
 
 
 def test_two_statistics_lines_do_not_show_who_set_the_pace() -> None:

@@ -29,6 +29,7 @@ def test_drafts_that_are_thrown_away_are_cut_to_the_useful_positions() -> None:
     assert knobs(found) == {"--speculative-config": {"method": "ngram", "num_speculative_tokens": 2}}
     assert found.effect is not None
     assert "29 measured pairs" in found.effect.basis
+    assert "`Mean acceptance length` falls" in found.verify
 
 
 def test_well_accepted_drafts_are_left_alone() -> None:
@@ -109,6 +110,7 @@ def test_drafts_of_which_hardly_the_first_token_is_taken_are_given_up() -> None:
     )
     assert next(iter(found)) == "spec-decode-not-profitable"
     assert knobs(found["spec-decode-not-profitable"]) == {"--speculative-config": None}
+    assert "no line on drafted tokens any more" in found["spec-decode-not-profitable"].verify
     assert "made for this model" not in found["spec-decode-not-profitable"].explanation
 
 

@@ -36,6 +36,16 @@ def test_what_can_end_a_run_did_not_end_one_that_went_on(outcome, findings, verd
     assert message.verdict == verdict
 
 
+@pytest.mark.parametrize(("platform", "verdict"), [("cuda", "needs-attention"), ("tpu", "harmless")])
+def test_compiled_kernels_are_missed_where_the_platform_uses_them(platform: str, verdict: str) -> None:
+    run = a_run_with(
+        "Failed to import from vllm._C: ModuleNotFoundError(\"No module named 'vllm._C'\")", "running"
+    )
+    run.platform = platform
+    (message,) = messages_of(run)
+    assert message.verdict == verdict
+
+
 def test_an_error_that_no_pack_judges_is_listed_where_the_server_went_on() -> None:
     lines = [
         "INFO 05-01 10:00:01 [api_server.py:1043] vLLM API server version 0.8.2",

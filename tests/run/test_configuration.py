@@ -144,3 +144,11 @@ def test_the_tokens_of_a_step_are_the_last_end_of_the_compiled_ranges(
     assert found.get("max_num_batched_tokens") == ((tokens, "reported", [2]) if tokens else None)
     asked = merged(stated({"max_num_batched_tokens": 512}, {"compilation_config": compiled}))
     assert asked["max_num_batched_tokens"][0] == 512
+
+
+def test_what_the_platform_forces_holds_against_what_the_engine_printed() -> None:
+    forced = {"dtype": Value("float32", "reported", (LATER,))}
+    printed = {"dtype": "torch.float16"}
+    assert merged(stated({}, printed, forced=forced)) == {"dtype": ("float32", "reported", [3])}
+    given = merged(stated({"dtype": "half"}, printed, forced=forced))
+    assert given == {"dtype": ("float32", "adjusted", [1, 2, 3])}

@@ -67,12 +67,15 @@ def first_screen(page: Page) -> FirstScreen:
             note=note(page, root, ()),
         )
     if (request := failed_request(page)) is not None:
+        said = with_lines(page, split_lead(root_explanation(request))[0], request)
+        loaded = level == "healthy"
         return FirstScreen(
             level,
             state(page),
-            run_title(page.run, failed=True),
-            with_lines(page, split_lead(root_explanation(request))[0], request),
+            run_title(page.run, failed=not loaded),
+            f"{said} {sentence(page)}" if loaded else said,
             quote=quote(page, request),
+            figures=key_figures(page.run) if loaded else (),
             actions=tuple(remedies(page, request))[:SHOWN] if request.role == "root" else (),
         )
     chosen = worthwhile(page)[:SHOWN] if level != "cut" else of_the_start(page)[: SHOWN - 1]

@@ -299,11 +299,16 @@ def _covered(run: Run) -> list[str]:
     seconds = _seconds(run)
     if run.kind == "offline" and len(run.benchmarks) > 1:
         return []  # Pieces of several programs, whose loading prints no time.
-    if seconds < 1 or not (start_seen(run) or shows_a_run(run)):
+    if seconds < 1 or not (start_seen(run) or shows_a_run(run)) or _ends_without_time(run):
         return []
     if is_client(run):
         return [f"benchmark of {duration(seconds)}"]
     return [f"log of {duration(seconds)}"]
+
+
+def _ends_without_time(run: Run) -> bool:
+    """Return whether an interrupt ended the log, whose traceback has no time: how long the run waited before is not in it."""
+    return any(one.time is None and "KeyboardInterrupt" in one.message for one in run.tail[-2:])
 
 
 def client_asked(run: Run) -> Mapping[str, str | float]:

@@ -87,19 +87,29 @@ def state_level(page: Page) -> Level:
 
 
 def failed_request(page: Page) -> Finding | None:
-    """Return the error of a request in a piece of a log that shows nothing else: the first screen is about it."""
-    run = page.run
-    if state_level(page) != "cut" or run.server != VLLM or is_cut_off(page) or run.kind == "test":
+    """Return the error of a request in a log that shows nothing else, or a little load: the first screen is about it."""
+    run, level = page.run, state_level(page)
+    if level == "healthy" and _is_of_little_load(page):
+        known = (one for one in page.advice if one.id == REFUSED and one.evidence and one.role == "root")
+        return None if _counts_refusals(page) else next(known, None)
+    if level != "cut" or run.server != VLLM or is_cut_off(page) or run.kind == "test":
         return None
     first = next((one for one in page.advice if one.evidence), None)
     return first if first is not None and first.id == REFUSED else None
 
 
+def _is_of_little_load(page: Page) -> bool:
+    return page.diagnosis.bottleneck.name == "client-limited" and load_of(page.run).is_short
+
+
+def _counts_refusals(page: Page) -> bool:
+    """Return whether requests were refused: how many, the figures say."""
+    return any(status >= 400 for _, _, status in page.run.accesses)
+
+
 def of_little_load(page: Page) -> Finding | None:
     """Return the finding that no request waited in a few statistics lines: the first screen is about it."""
-    if page.diagnosis.bottleneck.name != "client-limited" or not load_of(page.run).is_short:
-        return None
-    return next((one for one in page.advice if one.id == CLIENT), None)
+    return next((one for one in page.advice if one.id == CLIENT), None) if _is_of_little_load(page) else None
 
 
 def state(page: Page) -> str:
@@ -187,9 +197,8 @@ def _state_of_healthy(page: Page) -> str:
     if limit == "none-clear" and not run.samples:
         shown = "COMPLETED" if run.kind == "offline" else "HEALTHY"
         return f"{shown}: no statistics of the load in this log"
-    if limit == "client-limited" and load_of(run).is_short:
-        # How many requests were refused, the figures say.
-        logged = "" if any(status >= 400 for _, _, status in run.accesses) else _logged_error(page)
+    if _is_of_little_load(page):
+        logged = "" if _counts_refusals(page) else _logged_error(page)
         stopped = next((f"s{_cause(one)[1:]}" for one in page.findings if one.id == STOPPED), "")
         waited = f"no request waited in {plural(load_of(run).lines, 'statistics line')}"
         return f"NO FAILURE: {logged or stopped or waited}"

@@ -27,6 +27,9 @@ _OF_NOTEBOOK = lazy_pattern(r"^Cell In\[|<ipython-input-|\bipykernel")
 _OF_SCRIPT = "__main__"
 # Leave out `--device cpu`: this build serves on its GPUs.
 _TAKES_AWAY = lazy_pattern(r"\b(?:[Ll]eave out|[Dd]rop|[Uu]nset|[Rr]emove|[Ww]ithout)\b")
+# Open the ports between nodes; look for a firewall or a VPN interface.
+_OF_SEVERAL_NODES = lazy_pattern(r"\b(?:on all|between) nodes\b")
+_ON_LOOPBACK = "distributed_init_method=tcp://127.0.0.1:"
 _OF_ATTENTION = lazy_pattern(r"File \"[^\"]*(?:[/_]attention|_attn|/mla/)|Batch(?:Prefill|Decode)With")
 # (words of a piece of advice, what a run prints that it can be for, the setting that switches the feature on)
 _FEATURES = (
@@ -50,6 +53,8 @@ _FEATURES = (
     (lazy_pattern(r"Drop the setting that forces a backend[^`]{0,80}: `(?:--attention-backend|VLLM_ATTENTION_BACKEND)`\.?$"), _OF_ATTENTION, ""),
     (lazy_pattern(r"If a layer of experts failed"), lazy_pattern(r"_moe\b|/fused_moe|(?i:moe)_|[Ee]xperts"), ""),
     (lazy_pattern(r"If a linear layer failed"), lazy_pattern(r"layers/linear|kernels/linear|scaled_mm|linear layer"), ""),
+    (lazy_pattern(r"If FlashInfer builds"), lazy_pattern(r"(?i)flashinfer"), ""),
+    (lazy_pattern(r"If torch\.compile builds"), lazy_pattern(r"/_inductor/|_dynamo/|torch\._inductor"), ""),
     (lazy_pattern(r"For FP8 or FP4 weights"), lazy_pattern(r"(?i)fp8|fp4"), ""),
 )  # fmt: skip
 
@@ -98,6 +103,8 @@ def is_pointless(text: str, run: Run) -> bool:
     """
     if fixes_cache(run) and _RESIZES_CACHE.search(text):
         return True
+    if _OF_SEVERAL_NODES.search(text) and _is_on_one_node(run):
+        return True
     dropped = _DROPPED.match(text)
     if dropped is not None and dropped["variable"]:
         return dropped["variable"] not in run.environment
@@ -128,6 +135,14 @@ def is_pointless(text: str, run: Run) -> bool:
         and not any(shown.search(one.message) for one in trail_of(run))
         for words, shown, setting in _FEATURES
     )
+
+
+def _is_on_one_node(run: Run) -> bool:
+    """Return whether all ranks of an engine are on one node: one process starts them, or they meet at the loopback address."""
+    if run.may_have_several_engines or run.setting("nnodes") not in (None, 1):
+        return False
+    local = run.setting("distributed_executor_backend") in ("mp", "uni")
+    return local or any(_ON_LOOPBACK in one.message for one in trail_of(run))
 
 
 def without_condition(text: str, run: Run) -> str:

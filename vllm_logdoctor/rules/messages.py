@@ -16,6 +16,9 @@ _WENT_ON = ("running", "clean_shutdown")
 _SERIOUS = frozenset({"WARNING", "ERROR", "CRITICAL"})
 _ERRORS = _SERIOUS - {"WARNING"}
 MOST_MESSAGES = 400
+_OF_COMPILED_KERNELS = frozenset({"failed-import-vllm-c", "failed-import-vllm-c-stable-libtorch"})
+_WITHOUT_COMPILED_KERNELS = frozenset({"tpu", "hpu", "neuron", "npu"})
+"""Platforms whose kernels are not in vLLM's compiled library."""
 
 
 def messages_of(run: Run, findings: Sequence[Finding]) -> tuple[Message, ...]:
@@ -39,11 +42,12 @@ def _known(run: Run, went_on: bool) -> Iterator[Message]:
         record = event.record
         pattern = event.pattern
         # An error that no pack judges is one as well.
+        needless = pattern_id in _OF_COMPILED_KERNELS and run.platform in _WITHOUT_COMPILED_KERNELS
         unjudged = went_on and record.level in _ERRORS and pattern_id.startswith(PREFIX)
         yield Message(
             pattern_id,
             record.message[:300],
-            "not-fatal" if unjudged else _verdict(pattern.verdict, went_on),
+            "not-fatal" if unjudged else "harmless" if needless else _verdict(pattern.verdict, went_on),
             "" if unjudged else pattern.meaning,
             seen.count,
             run.evidence(record),

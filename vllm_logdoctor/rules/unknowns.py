@@ -16,6 +16,7 @@ from vllm_logdoctor.run.tracelines import frame_line
 
 # No release of vLLM prints the names of cards or their links; a line of the job script does.
 _CARDS = {"rocm": "rocm-smi --showproductname"}
+_NO_DRIVER = "Triton is installed but 0 active driver"
 _LISTED = "detected-different-devices-system-make-sure-set"
 _LINKS = {"rocm": "rocm-smi --showtopo"}
 
@@ -146,7 +147,7 @@ def _card_unknowns(run: Run, memory: Memory | None, *, links: bool) -> Iterator[
             and memory.total is not None
             and "the next usual size" not in memory.total.basis
         )
-        if not sized and not _names_card(run):
+        if not sized and not _names_card(run) and not _sees_no_card(run):
             either = f"nvidia-smi -L` or `{_CARDS['rocm']}"
             yield f"GPU model: run `{_CARDS.get(run.platform, 'nvidia-smi -L') if run.platform else either}`{_in_job(run)}."
         ranks = run.setting("tensor_parallel_size")
@@ -176,6 +177,11 @@ def _shows_blocks(run: Run) -> bool:
 
 def _shows_links(run: Run) -> bool:
     return bool(run.observed.of("links", "link") or run.seen("custom-allreduce-disabled"))
+
+
+def _sees_no_card(run: Run) -> bool:
+    """Return whether a run whose platform is not known found no driver of a GPU."""
+    return run.platform is None and any(_NO_DRIVER in one.message for one in trail_of(run))
 
 
 def _names_card(run: Run) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Literal
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.run.blocks import Block, Frame
-from vllm_logdoctor.run.owners import BUILD, PROGRAM, is_file_of_vllm, owner_of
+from vllm_logdoctor.run.owners import BUILD, PROGRAM, TENSOR_LIBRARIES, VLLM, is_file_of_vllm, owner_of
 
 BlockPhase = Literal[
     "", "import", "configuration", "distributed-init", "load-weights", "profiling", "sampler-warm-up", "kv-cache",
@@ -77,8 +78,10 @@ def phase_of_block(block: Block) -> BlockPhase:
         return "wake-up" if "wake_up" in functions else "serving"
     # A trainer and a client have a `generate` of their own.
     own = any(is_file_of_vllm(frame.file) for frame in frames)
+    of_start = [_function(frame) for frame in _without_packages(frames)]
     for phase, names in _COMPILED:
-        if (own or phase != "serving") and any(names.match(name) for name in functions):
+        told_by = of_start if phase != "serving" else functions if own else []
+        if any(names.match(name) for name in told_by):
             return phase
     announced = next((phase for phase, words in _ANNOUNCED if words.search(block.announcement)), None)
     if announced and not (announced == "serving" and is_of_start(block)):
@@ -86,6 +89,18 @@ def phase_of_block(block: Block) -> BlockPhase:
     if any(_function(frame) == "__init__" and _MODEL_FILES.search(frame.file) for frame in frames):
         return "load-weights"
     return "import" if _imports(frames) else ""
+
+
+def _without_packages(frames: Sequence[Frame]) -> Sequence[Frame]:
+    """Return the frames whose functions tell a phase of a start: beside vLLM's own, packages such as trainers name other things alike."""
+    owners = [owner_of(frame.file) for frame in frames]
+    if not any(owner.startswith(VLLM) for owner in owners):
+        return frames
+    return [
+        frame
+        for frame, owner in zip(frames, owners, strict=True)
+        if owner.startswith(VLLM) or owner in TENSOR_LIBRARIES or owner == PROGRAM
+    ]
 
 
 # vllm/model_executor/models/llama.py, in __init__: the model is built, and its weights get their places

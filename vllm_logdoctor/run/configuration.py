@@ -47,6 +47,7 @@ class ConfigSources(Struct):
         command, command_evidence: what a launch command in the log sets beside the arguments that the server printed.
         engine, engine_evidence: the engine's configuration line.
         adjusted: settings that a later line changes.
+        forced: settings that the platform changes after the engine has printed them.
         resolved: what the engine chose for settings that are left open, as "auto" is.
         mentioned: settings that a line on something else names, rounded at times: they are used where nothing else names them.
     """
@@ -63,6 +64,7 @@ class ConfigSources(Struct):
     engine_evidence: tuple[Evidence, ...] = ()
     engine_text: str = ""
     adjusted: dict[str, Value] = field(default_factory=dict)
+    forced: dict[str, Value] = field(default_factory=dict)
     resolved: dict[str, Value] = field(default_factory=dict)
     mentioned: dict[str, Value] = field(default_factory=dict)
 
@@ -130,6 +132,7 @@ def effective_configuration(
         elif before.value != adjusted.value:
             lines = before.evidence + adjusted.evidence
             config[name] = Value(adjusted.value, "adjusted", lines, f"was {before.value}")
+    config.update(_forced(config, stated.forced))
     for name, resolved in stated.resolved.items():
         open_value = config.get(name)
         if open_value is not None and open_value.value in (None, "auto"):
@@ -146,6 +149,18 @@ def effective_configuration(
             elif default is not None and default[0] is not None:
                 config[name] = Value(default[0], "default", (), default[1])
     return config
+
+
+def _forced(config: Mapping[str, Value], forced: Mapping[str, Value]) -> Iterator[tuple[str, Value]]:
+    """Yield the settings that the platform changes, with what they were before."""
+    for name, value in forced.items():
+        before = config.get(name)
+        given = before is not None and before.provenance == "explicit" and before.value != value.value
+        if before is not None and given:
+            evidence = before.evidence + value.evidence
+            yield name, Value(value.value, "adjusted", evidence, f"was {before.value}")
+        else:
+            yield name, value
 
 
 _COMPILED_RANGES = ("compile_ranges_endpoints", "compile_ranges_split_points")

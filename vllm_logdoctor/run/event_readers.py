@@ -99,6 +99,15 @@ def _adjusts(setting: str, field_name: str) -> Reader:
     return read
 
 
+def _forces(setting: str, field_name: str) -> Reader:
+    def read(run: RunBuilder, event: Event) -> None:
+        value = event.fields.get(field_name)
+        if value is not None:
+            run.stated.forced[setting] = Value(value, "reported", (run.evidence(event.record),))
+
+    return read
+
+
 def _read_batched_tokens(run: RunBuilder, event: Event) -> None:
     """Read the tokens of a step; those of a default configuration, made in passing where none is set yet, are not the run's."""
     unset = run.messages.get("current-vllm-config-not-set-2")
@@ -166,6 +175,9 @@ READERS: dict[str, Reader] = {
     "max-model-len-fitted": _adjusts("max_model_len", "tokens"),
     "kv-cache-elements": _read_cache_elements,
     "block-size-set": _adjusts("block_size", "tokens"),
+    "block-size-forced": _forces("block_size", "tokens"),
+    "dtype-forced": _forces("dtype", "dtype"),
+    "float16-not-supported-cpu-casting-bfloat16": _forces("dtype", "dtype"),
     "memory-profile-budget": _mentions("gpu_memory_utilization", "utilization"),
     "memory-profile-results": _mentions("gpu_memory_utilization", "utilization"),
     "memory-initial-debug": _mentions("gpu_memory_utilization", "utilization"),

@@ -8,6 +8,8 @@ from msgspec import Struct
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
+from vllm_logdoctor.run.blocks import Block
+from vllm_logdoctor.run.owners import is_file_of_vllm
 
 # openai.BadRequestError: Error code: 400 - {'object': 'error', 'message': '...', 'type': 'BadRequestError', 'param': None, 'code': 400}
 # openai.InternalServerError: Error code: 500
@@ -178,3 +180,15 @@ def failed_tests(records: Sequence[Record]) -> dict[str, Record]:
         for line, one in found.items()
         if line.partition(" - ")[0].replace("::", ".").endswith(tests)
     }
+
+
+# vllm/benchmarks/serve.py      vllm/benchmarks/lib/ready_checker.py      vllm/entrypoints/cli/benchmark/serve.py
+_OF_BENCHMARK = lazy_pattern(r"/vllm/benchmarks/|/entrypoints/cli/(?:benchmark/|main\.py)")
+_OF_CLIENT = lazy_pattern(r"/vllm/benchmarks/(?:serve|lib/)")
+
+
+def is_of_benchmark_client(blocks: Sequence[Block]) -> bool:
+    """Return whether all of vLLM's code in tracebacks is that of a benchmark's client, which starts no engine."""
+    files = {frame.file for block in blocks for one in block.raised for frame in one.frames}
+    own = [file for file in files if is_file_of_vllm(file)]
+    return any(map(_OF_CLIENT.search, own)) and all(map(_OF_BENCHMARK.search, own))

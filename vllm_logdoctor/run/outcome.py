@@ -47,6 +47,7 @@ from vllm_logdoctor.run.lifecycle import (
     within_engine,
 )
 from vllm_logdoctor.run.model import Outcome, Run
+from vllm_logdoctor.run.other_programs import is_of_benchmark_client
 from vllm_logdoctor.run.owners import PROGRAM, acting_frames, is_file_of_vllm, owner_of
 from vllm_logdoctor.run.termination import REQUESTED, Stop, by_cause, stops_in
 
@@ -429,6 +430,8 @@ class _Judge:
         reported = run.version is not None and run.version.provenance == "reported"
         if reported or run.arguments or run.engine_config or run.phases:
             return True
+        if is_of_benchmark_client(self.blocks):
+            return False  # It detects its platform as an engine does, and starts none.
         return any(phase_of_message(one.message) not in ("", "serving") for one in self.trail)
 
     def _stopped(self, stop: Stop) -> Outcome:

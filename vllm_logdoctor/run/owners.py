@@ -74,6 +74,16 @@ def owner_of(file: str) -> str:
     return PYTHON if _PYTHON.search(path) else PROGRAM
 
 
+_KERNELS = "vllm_flash_attn"
+"""A package beside vLLM's own that is no plug-in of a platform."""
+
+
+def plugin_of(frames: Sequence[Frame]) -> str:
+    """Return the platform plug-in whose code is the outermost among frames, or "": vllm_ascend, vllm_gaudi."""
+    owners = (owner_of(frame.file) for frame in frames)
+    return next((one for one in owners if one.startswith("vllm_") and one != _KERNELS), "")
+
+
 def is_file_of_vllm(file: str) -> bool:
     """Return whether a file is vLLM's own or of one of its platform plugins."""
     return owner_of(file).startswith(VLLM)

@@ -75,11 +75,22 @@ _LONGEST = 155
 
 def raised_at(deepest: Frame, where: str) -> str:
     """Return where an exception was raised, in a place of vLLM's code or by a library that it called: Raised in loader.py, load."""
+    by = _library_of(deepest)
+    return f"Raised by {by}, called from {where}" if by else f"Raised in {where}"
+
+
+def check_at(deepest: Frame, where: str) -> str:
+    """Return whose check raised an exception: one in a place of vLLM's code, or of a library that it called."""
+    by = _library_of(deepest)
+    return f"{by} (called from {where})" if by else where
+
+
+def _library_of(deepest: Frame) -> str:
+    """Return whose code raised an exception, in words; "" for vLLM's own."""
     library = owner_of(deepest.file)
     if library.startswith(VLLM):
-        return f"Raised in {where}"
-    by = "Python's standard library" if library == PYTHON else library or file_name(deepest.file)
-    return f"Raised by {by}, called from {where}"
+        return ""
+    return "Python's standard library" if library == PYTHON else library or file_name(deepest.file)
 
 
 def raised_in(

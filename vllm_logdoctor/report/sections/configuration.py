@@ -189,8 +189,7 @@ def _differences(page: Page, before: Run) -> list[str]:
     rows = [
         [
             code(name),
-            _shown(before.config[name]) if name in before.config else "not in the log",
-            _shown(config[name]) if name in config else "not in the log",
+            *_shown_apart(before.config.get(name), config.get(name)),
             page.cite(config[name].evidence, 2) if name in config else "",
         ]
         for name in changed
@@ -201,6 +200,24 @@ def _differences(page: Page, before: Run) -> list[str]:
         "",
         *table(["setting", f"run {before.number}", here, "evidence"], rows),
     ]
+
+
+def _shown_apart(one: Value | None, other: Value | None) -> tuple[str, str]:
+    """Return two values; of nested ones that are cut what differs, which else may be behind the cut."""
+    if one is None or other is None:
+        missing = "not in the log"
+        return (missing if one is None else _shown(one), missing if other is None else _shown(other))
+    if not (isinstance(one.value, Mapping) and isinstance(other.value, Mapping)):
+        return _shown(one), _shown(other)
+    if max(len(spread(one.value)), len(spread(other.value))) <= _LONG:
+        return _shown(one), _shown(other)
+    left, right = dict(_leaves(one.value)), dict(_leaves(other.value))
+    return _only_in(left, right), _only_in(right, left)
+
+
+def _only_in(leaves: Mapping[str, Any], others: Mapping[str, Any]) -> str:
+    differing = (f"{name}={item}" for name, item in leaves.items() if others.get(name) != item)
+    return code(", ".join(differing), _WHOLE) or "not set"
 
 
 def _in_table(value: Value) -> bool:

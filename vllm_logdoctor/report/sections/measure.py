@@ -10,6 +10,7 @@ from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.escape import fence
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.serving import requests_of
+from vllm_logdoctor.report.state import is_cut_off
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.rules.steps import tokens_per_request
@@ -31,6 +32,8 @@ def measure(page: Page) -> list[str]:
     changed = any(one.change.kind != "action" for one in page.diagnosis.plan.changes)
     if page.root is not None or not changed or any(one.plan == page.diagnosis.plan for one in page.earlier):
         return []
+    if is_cut_off(page):
+        return []  # Nothing was served that could be compared.
     commands = "logdoctor compare before.log after.log"
     if loads := page.run.load_commands:
         return _with_commands_of_log(page, loads, commands)

@@ -14,7 +14,7 @@ from vllm_logdoctor.rules.release_terms import has_left_vllm, options_of_fork, r
 from vllm_logdoctor.run.blockphase import BlockPhase
 from vllm_logdoctor.run.blocks import Frame, Raised
 from vllm_logdoctor.run.model import Run
-from vllm_logdoctor.run.owners import VLLM, owner_of
+from vllm_logdoctor.run.owners import VLLM, owner_of, plugin_of
 from vllm_logdoctor.run.places import file_name
 
 _NEAR = 4
@@ -78,8 +78,6 @@ _FIRST_WITH_V1_ON = "0.8.0"
 _SOURCE_TREE = lazy_pattern(
     r"^(?P<tree>(?!.*-packages/|/(?:workspace|vllm-workspace|app)/vllm/vllm/)[/~](?:[^/]*/)*[^/]*vllm[^/]*)/vllm/"
 )
-# The package as an extension of vLLM has it, beside those of kernels: vllm_ascend, vllm_gaudi
-_KERNELS = frozenset({"vllm_flash_attn"})
 # Parts of V0 that no release with V1 alone has: vllm/worker/model_runner.py, vllm/core/scheduler.py
 _OF_V0 = lazy_pattern(r"/vllm/(?:worker|core|spec_decode)/")
 _FIRST_WITHOUT_V0 = "0.11.0"
@@ -136,8 +134,7 @@ def step_of_build(frames: Sequence[Frame], raised: Raised, run: Run) -> str:
     if options_of_fork(run):
         return _NEWER
     own = [one.file for one in frames if owner_of(one.file).startswith(VLLM)]
-    plugin = next((one for one in map(owner_of, own) if one not in (VLLM, *_KERNELS)), "")
-    if plugin:
+    if plugin := plugin_of(frames):
         name = plugin.replace("_", "-")
         return f"Use the release of vLLM that the documentation of {name} names for the installed {name}: its code called this one."
     if has_left_vllm(run):

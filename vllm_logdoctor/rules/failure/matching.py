@@ -16,13 +16,21 @@ from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.facts import all_hold
 from vllm_logdoctor.rules.failure.signatures import FailureRule, FailureRules, expression
+from vllm_logdoctor.rules.failure.stated_steps import stated_remedy
 from vllm_logdoctor.rules.failure.support import is_ruled_out, supported
 from vllm_logdoctor.rules.failure.values import values_of
 from vllm_logdoctor.rules.model import Confidence
 from vllm_logdoctor.run.blockphase import is_of_start
 from vllm_logdoctor.run.blocks import Frame, Raised
-from vllm_logdoctor.run.owners import TENSOR_LIBRARIES, VLLM, acting_frames, is_file_of_vllm, owner_of
-from vllm_logdoctor.run.places import raised_at
+from vllm_logdoctor.run.owners import (
+    TENSOR_LIBRARIES,
+    VLLM,
+    acting_frames,
+    is_file_of_vllm,
+    owner_of,
+    plugin_of,
+)
+from vllm_logdoctor.run.places import check_at, raised_at
 from vllm_logdoctor.run.tracelines import breaks_off, indentation
 
 _SEARCHED = 20_000
@@ -137,7 +145,11 @@ def _try(
     place = raised_in.rpartition("/")[2].replace(":", ", ")
     frames = observation.raised.frames if observation.raised else ()
     raised = raised_at(frames[-1], place) if place and frames else ""
-    named_groups = {"raised_in": raised_in, "place": place, "raised": raised, **match.groupdict()}
+    check = check_at(frames[-1], place) if place and frames else ""
+    named_groups = {
+        "raised_in": raised_in, "place": place, "raised": raised, "check": check, "stated": stated_remedy(observation),
+        **match.groupdict(),
+    }  # fmt: skip
     values = values_of(rule.id, {k: v for k, v in named_groups.items() if v}, facts, context.run)
     if not _fits(rule.id, signature, observation, context, values):
         return None
@@ -190,7 +202,8 @@ def _fits(
 ) -> bool:
     """Check the conditions that need no other line."""
     raised, block = observation.raised, observation.block
-    if raised is not None and _is_vague(rule_id, signature) and broke_by_itself(raised):
+    by_itself = raised is not None and (broke_by_itself(raised) or _lacks_for_plugin(raised))
+    if by_itself and _is_vague(rule_id, signature):
         return False
     if signature.type and not (
         raised and expression(signature.type).search(raised.type + " " + raised.inner)
@@ -241,6 +254,13 @@ def broke_by_itself(raised: Raised) -> bool:
     return bool(code) and not code.startswith(_CHECKED)
 
 
+def _lacks_for_plugin(raised: Raised) -> bool:
+    """Return whether vLLM's own code does not implement what a plug-in of a platform led it to: the two do not fit, whatever the model."""
+    frames = acting_frames(raised.frames)
+    own = bool(frames) and owner_of(frames[-1].file) == VLLM
+    return own and (raised.inner or raised.name) == "NotImplementedError" and bool(plugin_of(frames))
+
+
 def _frames_fit(signature: Signature, observation: Observation) -> bool:
     block = observation.block
     if block is None:
@@ -262,6 +282,9 @@ def _places(frames: Sequence[Frame], observation: Observation, *, checks_only: b
     Where any message will do, only a check that failed counts as code: names in other code ("if self.kv_connector_workers:") prove
     nothing.
     """
+    site = observation.record.call_site
+    if not frames and observation.raised is not None and site is not None:
+        return f"{site[0]}:"  # The log begins inside the traceback: the place that logged it is known.
     acting = acting_frames(observation.raised.frames)[-1:] if observation.raised is not None else ()
     if checks_only:
         acting = tuple(frame for frame in acting if frame.code.startswith(_CHECKED))

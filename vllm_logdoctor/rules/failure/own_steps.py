@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.failure.build_errors import INSTALL_BUILT, TOOL_FAILED
-from vllm_logdoctor.rules.failure.context import FailureContext, Observation
+from vllm_logdoctor.rules.failure.context import FailureContext
 from vllm_logdoctor.rules.failure.rule_ids import CODE
 from vllm_logdoctor.run.blocks import Raised
 from vllm_logdoctor.run.owners import BUILD, PROGRAM, PYTHON, VLLM, is_vllm_or_tensors
@@ -33,15 +33,6 @@ _CALLED = (
     "Correct the code at {at}: it is a part of neither vLLM nor an installed package.",
     "Start once without that code to see that the rest works.",
 )
-# Asking to pad but the tokenizer has no padding token. Please select a token to use as `pad_token`.
-# free memory is below the reserve: 13 bytes available, 15 required. Replan more layers into host memory.
-_OWN_REMEDY = lazy_pattern(
-    r"(?:^|[.!:;,] )(?P<way>(?:[Pp]lease (?!check the stack|see |refer|report|file |open |contact)"
-    r"|(?:Try|Consider|Use|Set|Make sure|Ensure|Install|Upgrade|Increase|Decrease|Lower|Raise|Choose|Select"
-    r"|Re(?:plan|duce|install|build|start)) )"
-    r"[^\n]{8,240}?)(?:[.!](?=\s|$)|\n|$)"
-)
-_LONGEST_WAY = 150
 # CMake Error at CMakeLists.txt:14      csrc/x.cu(12): error: ...      FAILED: CMakeFiles/_C.dir/csrc/x.o
 _OF_COMPILER = lazy_pattern(
     r"CMake Error|\berror: (?!subprocess|metadata|command|legacy)|FAILED: |error generated|fatal error"
@@ -62,13 +53,6 @@ _FRAMEWORK = lazy_pattern(
 )
 # ERROR: Failed building wheel for xformers
 _BUILT = lazy_pattern(r"Failed building (?:wheel|editable) for (?P<package>[\w.-]{2,80})")
-
-
-def stated_remedy(observation: Observation) -> str:
-    """Return what the text of an exception itself says to do, or ""."""
-    found = _OWN_REMEDY.search(observation.text[:1200])
-    way = found["way"].strip() if found else ""
-    return way if len(way) <= _LONGEST_WAY else way.partition(" or ")[0]
 
 
 def framework_of(file: str) -> str:

@@ -19,11 +19,11 @@ from vllm_logdoctor.rules.failure.own_steps import (
     STATED,
     framework_of,
     next_steps,
-    stated_remedy,
 )
 from vllm_logdoctor.rules.failure.pytest_output import failed_at, steps_of_test
 from vllm_logdoctor.rules.failure.rule_ids import CODE, UNKNOWN
 from vllm_logdoctor.rules.failure.signatures import FailureRules
+from vllm_logdoctor.rules.failure.stated_steps import stated_remedy
 from vllm_logdoctor.rules.failure.support import is_of_wrong_type
 from vllm_logdoctor.rules.failure.values import values_of
 from vllm_logdoctor.rules.model import Confidence

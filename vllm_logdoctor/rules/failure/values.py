@@ -371,11 +371,12 @@ _SUBJECT = lazy_pattern(
 def _flag_of_setting(values: Mapping[str, Any]) -> Values:
     """Return the flag of a setting that a check asks for, kv_cache_dtype=fp8 is --kv-cache-dtype fp8, and the feature that needs it.
 
-    A check of the draft model's configuration asks for what the launch may give the served model already.
+    A check of the draft model's configuration asks for what the launch may give the served model already. Without a setting, and
+    without a step that the message states, its condition is all that it says.
     """
     setting, wanted = values.get("setting"), values.get("wanted")
     if not setting:
-        return {}
+        return {} if values.get("stated") else {"condition": values.get("what")}
     subject = _SUBJECT.search(str(values.get("what")))
     found: Values = {"feature": subject["name"] if subject else "the feature that asks for it"}
     if str(values.get(str(setting))) != str(wanted):

@@ -56,6 +56,7 @@ _OF_METHOD = lazy_pattern(
 )
 _NUMBERED = frozenset({"code", "device", "other_port", "port", "port2", "rank", "uid", "xid"})
 """Values that number something: 30000 is a port and no amount, which thousands separators would make it."""
+_AS_WRITTEN = _NUMBERED | {"stated"}
 _OF_FOUR_BITS = ("awq", "gptq", "fp4", "bitsandbytes", "int4", "w4a16")
 _NEWER = "Use a newer release"
 _KNOB = lazy_pattern(r"`(--[a-z][a-z0-9-]*|[A-Z][A-Z0-9]*_[A-Z0-9_]+)\b")
@@ -194,7 +195,7 @@ def filled(template: str, values: Mapping[str, Any]) -> str | None:
     if names is None:
         return None
     sentence = template.format_map(
-        {name: str(values[name]) if name in _NUMBERED else shown(values[name]) for name in names}
+        {name: str(values[name]) if name in _AS_WRITTEN else shown(values[name]) for name in names}
     )
     # What a value ends with ends the sentence too, unless it was cut.
     sentence = _ENDED.sub("", sentence)
@@ -218,8 +219,10 @@ def shown(value: Any) -> str:
         if len(text) <= _LONGEST_VALUE:
             return text
         kept = text[: _LONGEST_VALUE - 3]
-        # A part of a folder's name is no folder.
-        return f"{kept.rpartition('/')[0]}/..." if text[0] == "/" and " " not in text else f"{kept}..."
+        # A part of a folder's name is no folder, a part of a word no word.
+        if text[0] == "/" and " " not in text:
+            return f"{kept.rpartition('/')[0]}/..."
+        return f"{kept.rpartition(' ')[0] if ' ' in kept[_LONGEST_VALUE // 2 :] else kept}..."
     return f"{value:,}" if isinstance(value, int) else f"{round(value, 2 if abs(value) >= 1 else 4):g}"
 
 

@@ -124,6 +124,8 @@ def spec_decode_not_profitable(case: RuleContext) -> Advice | None:
         + " Drafted tokens cost time whether they are accepted or not. Judge by tokens per second at your"
         " number of requests, not by acceptance."
     )
+    changes = _fewer(case, found, drafted)
+    dropped = any(change.after is None for change in changes)
     return Advice(
         text,
         (
@@ -132,13 +134,18 @@ def spec_decode_not_profitable(case: RuleContext) -> Advice | None:
         ),
         confidence=_confidence(case, found, never),
         severity="high" if never else None,
-        changes=_fewer(case, found, drafted),
+        changes=changes,
         effect=None if found.is_useless else _without_effect(case),
         alternatives=(
             *(() if found.is_useless else ("no speculative decoding, for many requests at once",)),
             "another drafting method",
         ),
-        verify="a higher generation throughput at the same load; with fewer drafted tokens `Mean acceptance length` falls.",
+        verify="a higher generation throughput at the same load; "
+        + (
+            "no line on drafted tokens any more."
+            if dropped
+            else "with fewer drafted tokens `Mean acceptance length` falls."
+        ),
     )
 
 

@@ -1,0 +1,182 @@
+"""Steps and words hold for this log: the compiler, the nodes, the plug-in and the program that it shows."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.failure.judging import diagnosis, failures, raised, root
+from tests.failure.records import framed
+from tests.tables import for_each
+from vllm_logdoctor import analyze
+
+SITE = "/opt/env/lib/python3.12/site-packages"
+TRITON = (f"{SITE}/triton/runtime/build.py", 40, "_build", "subprocess.check_call(cc_cmd)")
+INDUCTOR = (f"{SITE}/torch/_inductor/codecache.py", 9, "load", "result = self.load(source)")
+ENGINE = (f"{SITE}/vllm/v1/worker/gpu_model_runner.py", 60, "profile_run", "self._dummy_run()")
+GCC = "subprocess.CalledProcessError: Command '['/usr/lib64/ccache/gcc', '/tmp/t/main.c']' returned non-zero exit status 1."
+
+
+@for_each(
+    ("header", "title", "step"),
+    [
+        ("stddef.h", "Compiler does not find a header of its own", "set `CC`"),
+        ("stdlib.h", "Headers of the C library not found", "libc6-dev"),
+        ("Python.h", "Headers of Python not found (Python.h)", "python3-dev"),
+    ],
+)
+def test_a_missing_header_is_got_from_who_brings_it(header: str, title: str, step: str) -> None:
+    said = f"/usr/include/stdlib.h:31:10: fatal error: {header}: No such file or directory"
+    found = root(raised(ENGINE, INDUCTOR, TRITON, error=GCC, above=said))
+    assert found.title == title
+    assert step in " ".join(found.alternatives)
+    assert not any("nvcc" in one or "FLASHINFER" in one for one in found.alternatives)
+
+
+def test_switches_of_flashinfer_are_for_its_own_builds() -> None:
+    flashinfer = (f"{SITE}/flashinfer/jit/core.py", 9, "build", "run_ninja()")
+    error = "RuntimeError: Could not find nvcc and default cuda_home='/usr/local/cuda' doesn't exist"
+    with_it, without = (
+        " ".join(root(raised(ENGINE, frame, error=error)).alternatives) for frame in (flashinfer, INDUCTOR)
+    )
+    assert ("FLASHINFER" in with_it, "FLASHINFER" in without) == (True, False)
+    assert ("--enforce-eager" in with_it, "--enforce-eager" in without) == (False, True)
+
+
+def _ends_in_nccl(arguments: str) -> str:
+    return "\n".join(
+        [
+            f"INFO 05-01 10:00:00 [api_server.py:1289] non-default args: {{'model': 'org/m', 'tensor_parallel_size': 2{arguments}}}",
+            "INFO 05-01 10:00:10 [core.py:70] Initializing a V1 LLM engine (v0.9.1) with config: model='org/m', tensor_parallel_size=2, data_parallel_size=1, seed=0",
+            "(VllmWorker rank=0 pid=227) INFO 05-01 10:00:16 [pynccl.py:70] vLLM is using nccl==2.26.2",
+            "(VllmWorker rank=1 pid=228) INFO 05-01 10:00:16 [pynccl.py:70] vLLM is using nccl==2.26.2",
+        ]
+    )
+
+
+@pytest.mark.parametrize(("executor", "several"), [("mp", False), ("ray", True)])
+def test_ports_between_nodes_are_no_matter_of_one_node(executor: str, several: bool) -> None:
+    finding = next(
+        one
+        for one in diagnosis(_ends_in_nccl(f", 'distributed_executor_backend': '{executor}'")).findings
+        if one.id == "nccl-init-hang"
+    )
+    assert any("nodes" in one for one in finding.alternatives) is several
+
+
+def test_a_start_that_hangs_has_no_load_to_compare() -> None:
+    assert "Send the same load" not in analyze(_ends_in_nccl("").splitlines()).to_markdown()
+
+
+def test_a_job_that_served_until_its_limit_has_no_start_to_shorten() -> None:
+    found = root(
+        "INFO 05-01 10:00:01 [api_server.py:1300] vLLM API server version 0.11.0\n"
+        "INFO:     Application startup complete.\n"
+        "slurmstepd: error: *** JOB 77 ON n1 CANCELLED AT 2026-05-01T14:00:00 DUE TO TIME LIMIT ***"
+    )
+    assert found.title == "Killed at the job's time limit"
+    assert not any("horten the start" in one for one in found.alternatives)
+
+
+def test_steps_do_not_repeat_each_other() -> None:
+    found = root(
+        "INFO 05-01 10:00:01 [api_server.py:1300] vLLM API server version 0.9.0\n"
+        "node1:7:7 [0] NCCL WARN Error while creating shared memory segment /dev/shm/nccl-aBcDeF (size 9637888)"
+    )
+    steps = [*(f"{one.knob} {one.after}" for one in found.changes), *found.alternatives]
+    assert sum("--shm-size" in one for one in steps) == 1
+
+
+PLUGIN = (
+    "/src/vllm-ascend/vllm_ascend/worker/worker.py",
+    429,
+    "load_model",
+    "self.model_runner.load_model()",
+)
+LINEAR = (
+    "/src/vllm/vllm/model_executor/layers/linear.py",
+    743,
+    "weight_loader",
+    "raise NotImplementedError(",
+)
+WEIGHTS = ("/src/vllm/vllm/model_executor/models/some_moe.py", 430, "load_weights", "weight_loader(param)")
+LACKING = "NotImplementedError: Shard id with several parts is not supported in weight_loader"
+
+
+def test_what_vllm_lacks_for_a_plugin_is_a_matter_of_their_releases() -> None:
+    found = root(raised(PLUGIN, WEIGHTS, LINEAR, error=LACKING))
+    assert found.id == "engine-code-bug"
+    assert "documentation of vllm-ascend names" in found.alternatives[0]
+    assert root(raised(WEIGHTS, LINEAR, error=LACKING)).id == "feature-incompatible-with-model"
+
+
+REFUSAL = (
+    "ValueError: `use_cache` was set to `True` but the loaded model only supports `use_cache=False`. Please load it with"
+    " `use_cache=False` or export the original model once again with `use_cache=True` when calling `from_pretrained`. More text."
+)
+
+
+def test_a_check_of_a_library_is_called_one_and_its_own_remedy_is_the_step() -> None:
+    own = (f"{SITE}/vllm/model_executor/model_loader/openvino.py", 137, "__init__", "Model.from_pretrained(")
+    check = (f"{SITE}/optimum/modeling.py", 159, "raise_error", "raise ValueError(")
+    start = (f"{SITE}/vllm/engine/llm_engine.py", 249, "__init__", "self.model_executor = executor_class(")
+    found = root(raised(start, own, check, error=REFUSAL))
+    assert "A check in optimum (called from openvino.py, __init__)" in found.explanation
+    assert found.alternatives == (
+        "Do what the message says: Please load it with `use_cache=False` or export the original model once again with"
+        " `use_cache=True` when calling `from_pretrained`.",
+    )
+
+
+def test_a_parser_is_known_by_the_line_of_its_logger_where_the_traceback_is_cut_off() -> None:
+    error = framed(
+        "APIServer pid=1",
+        ["json.decoder.JSONDecodeError: Extra data: line 3 column 1 (char 56)"],
+        "hermes_tool_parser.py:148",
+    )
+    answered = '(APIServer pid=1) INFO:     10.0.0.1:3 - "POST /v1/chat/completions HTTP/1.1" 200 OK'
+    statistics = "(APIServer pid=1) INFO 05-01 10:00:10 [loggers.py:123] Engine 000: Avg prompt throughput: 37.9 tokens/s, Avg generation throughput: 2.1 tokens/s, Running: 0 reqs, Waiting: 0 reqs, GPU KV cache usage: 0.0%, Prefix cache hit rate: 55.4%"
+    text = analyze([*error, answered, statistics]).to_markdown()
+    first_screen = text.partition("\n## ")[0]
+    assert first_screen.startswith("# NO FAILURE: tool call in an answer could not be parsed")
+    assert "the client gets the answer as text" in first_screen
+    assert "1. Check that `--tool-call-parser`" in first_screen
+
+
+def test_a_client_of_a_benchmark_has_no_start() -> None:
+    above = "INFO 08-17 16:58:36 [__init__.py:241] Automatically detected platform cuda."
+    ready = ("/src/vllm/vllm/benchmarks/lib/ready_checker.py", 72, "wait_for_endpoint", "await request()")
+    sends = ("/src/vllm/vllm/benchmarks/lib/endpoint_request_func.py", 9, "request", "json.dumps(payload)")
+    text = analyze(
+        raised(ready, sends, error="TypeError: a value is not JSON serializable", above=above).splitlines()
+    ).to_markdown()
+    assert text.startswith("# ERROR: TypeError in endpoint_request_func.py, request")
+    assert "start-up" not in text
+
+
+def test_functions_of_a_trainer_tell_no_phase_of_the_engine() -> None:
+    trainer = (f"{SITE}/trainer/ray/engine.py", 58, "init_process_group", "self.llm.collective_rpc(")
+    own = (
+        f"{SITE}/vllm/entrypoints/llm.py",
+        495,
+        "collective_rpc",
+        "executor = self.llm_engine.model_executor",
+    )
+    found = root(
+        raised(trainer, own, error="AttributeError: 'LLMEngine' object has no attribute 'model_executor'")
+    )
+    assert "devices and ranks" not in found.explanation
+
+
+def test_an_interrupt_without_a_time_gives_the_log_no_length() -> None:
+    server = [
+        "(APIServer pid=8) INFO 05-25 10:54:26 [api_server.py:1300] vLLM API server version 0.21.0",
+        "(APIServer pid=8) INFO 05-25 10:54:28 [importing.py:45] Triton is installed but 0 active driver(s) found (expected 1). Disabling Triton to prevent runtime errors.",
+        "(APIServer pid=8) Traceback (most recent call last):",
+        f'(APIServer pid=8)   File "{SITE}/vllm/entrypoints/openai/api_server.py", line 579, in signal_handler',
+        '(APIServer pid=8)     raise KeyboardInterrupt("terminated")',
+        "(APIServer pid=8) KeyboardInterrupt: terminated",
+    ]
+    text = analyze(server).to_markdown()
+    assert "log of" not in text
+    assert "nvidia-smi" not in text, "the start saw no driver of a card"
+    assert failures("\n".join(server)) == []
