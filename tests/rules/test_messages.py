@@ -42,7 +42,7 @@ def test_compiled_kernels_are_missed_where_the_platform_uses_them(platform: str,
         "Failed to import from vllm._C: ModuleNotFoundError(\"No module named 'vllm._C'\")", "running"
     )
     run.platform = platform
-    (message,) = messages_of(run)
+    (message,) = messages_of(run, ())
     assert message.verdict == verdict
 
 
