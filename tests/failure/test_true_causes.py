@@ -84,22 +84,6 @@ def test_a_variable_that_is_set_is_not_proposed(setting: str) -> None:
     assert any("CUDA_LAUNCH_BLOCKING" in way for way in root(text).alternatives) is not bool(setting)
 
 
-def test_an_error_of_cutlass_without_a_reason_has_the_one_that_the_line_above_it_names() -> None:
-    frame = (
-        "/opt/site-packages/vllm/_custom_ops.py",
-        6,
-        "cutlass_scaled_mm",
-        "torch.ops._C.cutlass_scaled_mm(out, a)",
-    )
-    above = (
-        "WARNING 05-01 10:00:02 [model_runner_base.py:143] Failed to pickle inputs of failed execution: "
-        "CUDA error: an illegal memory access was encountered"
-    )
-    found = root(raised(ENGINE, frame, error="RuntimeError: Error Internal", above=above))
-    assert found.id == "cuda-illegal-memory-access"
-    assert "illegal memory access" in found.evidence[0].text
-
-
 def test_an_error_in_an_unknown_step_of_a_start_is_not_ascribed_to_requests() -> None:
     frame = (
         "/opt/site-packages/xgrammar/tokenizer_info.py",
