@@ -1,5 +1,8 @@
 """Remedies: the log's own numbers, knobs that the version knows."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tests.failure.judging import crashed, examples, root
@@ -235,18 +238,31 @@ def test_a_page_with_several_meanings_gives_the_one_that_the_text_shows():
 
 def test_a_setting_is_named_as_the_release_has_it():
     fault = "torch.AcceleratorError: CUDA error: an illegal instruction was encountered"
-    assert "`VLLM_ATTENTION_BACKEND`" in " ".join(
+    assert "`VLLM_ATTENTION_BACKEND=NAME`" in " ".join(
         crashed(fault, "0.10.2", place="attention_ops").alternatives
     )
     newest = " ".join(crashed(fault, "0.30.0", place="attention_ops").alternatives)
-    assert "`--attention-backend`" in newest
-    assert "`--moe-backend`" not in newest
+    assert "`--attention-backend NAME`" in newest
+    assert "`--moe-backend NAME`" not in newest
+
+
+@pytest.mark.parametrize("path", sorted(Path("patterns/rules").glob("*.md")), ids=lambda path: path.stem)
+def test_a_step_that_chooses_another_backend_has_a_place_for_its_name(path: Path):
+    """A flag alone is no setting: `--attention-backend` needs a value."""
+    bare = re.findall(r"(?i)\b(?:another|choose)\b[^.;`]*`(--[a-z-]+-backend)`", path.read_text())
+    assert not bare
+
+
+def test_a_variable_for_one_run_is_a_step_and_no_part_of_the_launch_command():
+    failed = crashed("torch.AcceleratorError: CUDA error: an illegal memory access was encountered", "0.30.0")
+    assert not failed.changes
+    assert failed.alternatives[0].startswith("Run once with `CUDA_LAUNCH_BLOCKING=1` and `--enforce-eager`")
 
 
 def test_another_attention_backend_is_advised_where_the_traceback_is_in_attention_code():
     fault = "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
     assert "attention" not in " ".join(crashed(fault).alternatives)
-    assert "`--attention-backend`" in " ".join(crashed(fault, "0.30.0", place="flash_attn").alternatives)
+    assert "`--attention-backend NAME`" in " ".join(crashed(fault, "0.30.0", place="flash_attn").alternatives)
 
 
 def test_a_check_names_the_given_arguments_that_it_speaks_of():

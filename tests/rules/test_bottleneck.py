@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.rules.making import a_run, advice, knobs, load, sample
-from vllm_logdoctor.rules.bottleneck import bottleneck_of
+from vllm_logdoctor.rules.bottleneck import bottleneck_of, limit_is_probable
 from vllm_logdoctor.rules.limits import limit_of, majority, smoothed
 from vllm_logdoctor.rules.load import Span, load_of
 from vllm_logdoctor.run.model import Evidence, Progress
@@ -308,6 +308,7 @@ def test_sixteen_tensor_parallel_ranks_over_tcp_wait_for_the_network(network: st
     )
     assert bottleneck_of(run).name == limit
     assert ("inter-node-network-bound" in advice(run)) is (limit == "interconnect-limited")
+    assert limit_is_probable(run, "interconnect-limited", load_of(run)) is (limit != "interconnect-limited")
 
 
 def test_one_prompt_in_each_call_is_the_callers_limit() -> None:

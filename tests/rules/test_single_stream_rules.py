@@ -31,6 +31,7 @@ def test_a_slow_stream_of_16_bit_weights_asks_for_fewer_bytes_before_more_reques
     found = advice(stream())
     assert next(iter(found)) == "decode-limited-by-weight-reads"
     assert "186 GB/s" in found["decode-limited-by-weight-reads"].explanation
+    assert "on each card" not in found["decode-limited-by-weight-reads"].explanation
 
 
 @pytest.mark.parametrize(

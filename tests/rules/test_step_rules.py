@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from tests.rules.making import a_run, advice, load, sample
 from vllm_logdoctor import analyze
-from vllm_logdoctor.rules.bottleneck import bottleneck_of
-from vllm_logdoctor.rules.load import spans_of
+from vllm_logdoctor.rules.bottleneck import bottleneck_of, limit_is_probable
+from vllm_logdoctor.rules.load import load_of, spans_of
 
 STILL = {"running": 5, "waiting": 3, "kv": 9.0, "generation": 0.0}
 CRAWLING = {"running": 1, "kv": 0.2, "generation": 0.8}
@@ -98,6 +98,7 @@ def test_more_ranks_than_a_machine_has_cards_make_the_network_the_suspect() -> N
     assert next(iter(found)) == "inter-node-network-bound"
     assert found["inter-node-network-bound"].confidence == "low"
     assert "NCCL_DEBUG" in found["inter-node-network-bound"].explanation
+    assert limit_is_probable(run, "interconnect-limited", load_of(run))
 
 
 def test_a_client_is_not_advised_to_send_more_where_the_cache_is_nearly_full() -> None:

@@ -24,13 +24,13 @@ from vllm_logdoctor.rules.limits import (
     BottleneckName,
     interval_limits,
     is_arrival,
+    joined_by_network,
     limits_of,
     majority,
     mostly_queue,
     ranks_of,
     slots_may_be_taken,
     smoothed,
-    tensor_ranks_over_sockets,
     time_by_limit,
 )
 from vllm_logdoctor.rules.load import (
@@ -349,7 +349,9 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def limit_is_probable(run: Run, name: BottleneckName, load: Load) -> bool:
-    """Return whether a limit is only probable: max_num_seqs is not in the log, and the cache was not full."""
+    """Return whether a limit is only probable: max_num_seqs is not in the log, and the cache was not full; or no line shows a network."""
+    if name == "interconnect-limited":
+        return not joined_by_network(run)
     return (
         name in ("max-num-seqs-limited", "kv-cache-limited")
         and max_num_seqs_of(run) is None
@@ -398,8 +400,7 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
         )
     if name == "prefill-limited" and not slots:
         return "Requests queued behind prompts (prefill) {span}, although the KV cache had room"
-    across = run.seen("tensor-parallel-across-nodes") is not None or tensor_ranks_over_sockets(run)
-    if name == "interconnect-limited" and not across:
+    if name == "interconnect-limited" and not joined_by_network(run):
         return f"Slow steps {{span}} on {ranks_of(run)} ranks, more than most machines have cards: suspect the network between them"
     if name == "host-limited" and offloaded_gib(run):
         return "Decode steps much slower than the GPU needs {span}: weights offloaded to the host are copied in every step"

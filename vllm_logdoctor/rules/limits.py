@@ -104,7 +104,7 @@ def limits_of(run: Run, load: Load) -> tuple[BottleneckName, ...]:
     max_num_seqs = slots_in_a_line(run) or apparent_max_num_seqs(load.spans, least_max_num_seqs(run))
     host = Host(
         runs_on_cpu(run),
-        run.seen("tensor-parallel-across-nodes") is not None or tensor_ranks_over_sockets(run),
+        joined_by_network(run),
         ranks_of(run),
         not pools(run) and not computes_for_others(run),
     )
@@ -242,8 +242,15 @@ def ranks_of(run: Run) -> int:
     return prod(size for size in sizes if isinstance(size, int) and size > 0)
 
 
-def tensor_ranks_over_sockets(run: Run) -> bool:
-    """Return whether more tensor parallel ranks than a machine has cards reach each other over TCP, by NCCL's own words."""
+def on_each_card(run: Run) -> str:
+    """Return " on each card" for a figure of a run that has several."""
+    return " on each card" if ranks_of(run) > 1 else ""
+
+
+def joined_by_network(run: Run) -> bool:
+    """Return whether tensor parallel ranks are on several nodes: by Ray's words, or more than a machine has cards over TCP, by NCCL's."""
+    if run.seen("tensor-parallel-across-nodes") is not None:
+        return True
     size = run.setting("tensor_parallel_size")
     joined = isinstance(size, int) and size > CARDS_OF_A_MACHINE
     return joined and run.seen("nccl-over-sockets") is not None

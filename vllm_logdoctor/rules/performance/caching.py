@@ -5,7 +5,7 @@ from __future__ import annotations
 from vllm_logdoctor.catalogue.topics import Severity
 from vllm_logdoctor.rules.capacity.memory import memory_of
 from vllm_logdoctor.rules.context import RuleContext, flag, message_lines, sample_lines, setting_lines
-from vllm_logdoctor.rules.limits import SERVER_LIMITS
+from vllm_logdoctor.rules.limits import SERVER_LIMITS, on_each_card
 from vllm_logdoctor.rules.performance.cache_room import can_use_fp8_cache
 from vllm_logdoctor.rules.performance.published import CACHE_FP8
 from vllm_logdoctor.rules.rule import Advice, Rule
@@ -178,7 +178,7 @@ def kv_cache_reads_dominate(case: RuleContext) -> Advice | None:
     usage = max(span.sample.kv_usage or 0.0 for span in full)
     text = (
         f"A step reads {memory.weights:g} GiB of weights and, at up to {usage:g} % usage, about"
-        f" {memory.available * usage / 100:.1f} GiB of KV cache on each card. An fp8 cache halves the larger"
+        f" {memory.available * usage / 100:.1f} GiB of KV cache{on_each_card(run)}. An fp8 cache halves the larger"
         " part. It needs a card with fp8 arithmetic (compute capability 8.9 or later) to gain."
     )
     before = run.setting("kv_cache_dtype") or "auto"

@@ -21,9 +21,9 @@ from vllm_logdoctor.rules.context import (
 from vllm_logdoctor.rules.limits import (
     CARDS_OF_A_MACHINE,
     SERVER_LIMITS,
+    joined_by_network,
     ranks_of,
     runs_on_cpu,
-    tensor_ranks_over_sockets,
 )
 from vllm_logdoctor.rules.model import Change, Confidence, Effect
 from vllm_logdoctor.rules.performance.published import NODES_JOINED, REPLICAS_FOR_TP4, TP_HALVED_LOADED
@@ -231,7 +231,7 @@ def _more_ranks_than_cards(case: RuleContext) -> Advice | None:
     held = case.spans("interconnect-limited")
     if case.bottleneck.name != "interconnect-limited" or not held:
         return None
-    ranks, sockets = ranks_of(case.run), tensor_ranks_over_sockets(case.run)
+    ranks, sockets = ranks_of(case.run), joined_by_network(case.run)
     rate = max(span.sample.generation / (span.sample.running or 1) for span in held)
     text = f"{ranks} ranks share each request, more than most machines have cards, and a request got at most {rate:.2g} tokens/s."
     text += (
