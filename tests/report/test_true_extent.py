@@ -99,3 +99,17 @@ def test_the_word_of_the_build_tool_behind_an_error_decides() -> None:
     ])  # fmt: skip
     assert "it finds no file /srv/my" in text
     assert "above the traceback" not in text
+
+
+def test_a_failure_after_an_idle_time_says_since_when_no_request_ran() -> None:
+    def dies(minutes: int, running: int) -> str:
+        last = (
+            "INFO 05-01 10:02:00 [loggers.py:134] Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 7.5 tokens/s,"
+            f" Running: {running} reqs, Waiting: 0 reqs, GPU KV cache usage: 0.0%, Prefix cache hit rate: 7.4%"
+        )
+        broken = [line.replace("10:05:20", f"10:{minutes}:20") for line in BROKEN]
+        return report([TWO_ENGINES[0], TWO_ENGINES[1], TWO_ENGINES[2], last, *broken])
+
+    assert "The last statistics line, 57 min 20 s earlier, shows no running request [L4]." in dies(59, 0)
+    assert "earlier, shows no" not in dies(59, 3)
+    assert "earlier, shows no" not in dies(10, 0)

@@ -55,6 +55,14 @@ def test_a_start_whose_routes_are_not_logged_ends_with_the_first_statistics_at_t
     assert spans(only_run(without_routes + SERVING + SERVING.replace("10:30", "10:59")))["startup"] == 30 * 60
 
 
+def test_without_a_line_on_the_engine_s_work_the_time_until_ready_is_not_explained() -> None:
+    version, config, *_, sized, _, routes = OLD.splitlines(keepends=True)
+    found = spans(only_run(version + config + routes + SERVING))
+    assert (found["unexplained"], found["startup"]) == (51, 71)
+    assert "api-server" not in found
+    assert spans(only_run(version + config + sized + routes + SERVING))["api-server"] == 16
+
+
 def test_a_log_that_begins_while_serving_shows_no_start() -> None:
     assert spans(only_run(SERVING + SERVING.replace("10:30", "10:59"))) == {}
 
@@ -283,12 +291,12 @@ def test_loading_lasts_as_the_lines_around_it_print_where_the_measured_seconds_a
 
 def test_the_time_of_readiness_is_proved_by_a_line_with_a_time() -> None:
     lines = (
-        *start("0.17.0")[:2],
+        *start("0.17.0")[:4],
         "(APIServer pid=1) INFO 03-04 10:00:40 [api_server.py:580] Starting vLLM server on http://0.0.0.0:8000",
         "(APIServer pid=1) INFO:     Application startup complete.",
     )
     run = only_run("".join(line + "\n" for line in lines))
-    assert [one.line for one in named(run, "api-server").evidence] == [3, 4]
+    assert [one.line for one in named(run, "api-server").evidence] == [5, 6]
 
 
 DRAFTED = """\

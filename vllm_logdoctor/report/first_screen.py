@@ -20,7 +20,15 @@ from vllm_logdoctor.report.steps import (
     without_change,
     worthwhile,
 )
-from vllm_logdoctor.report.verdict import quote, root_explanation, root_lead, sentence, split_lead, with_lines
+from vllm_logdoctor.report.verdict import (
+    idle_before,
+    quote,
+    root_explanation,
+    root_lead,
+    sentence,
+    split_lead,
+    with_lines,
+)
 
 
 class FirstScreen(Struct, frozen=True):
@@ -61,7 +69,7 @@ def first_screen(page: Page) -> FirstScreen:
             level,
             state(page),
             run_title(page.run, failed=True),
-            with_lines(page, root_lead(root, page.run.outcome), root),
+            with_lines(page, root_lead(root, page.run.outcome), root) + idle_before(page, root),
             quote=quote(page, root),
             actions=tuple(remedies(page, root))[:SHOWN],
             note=note(page, root, ()),

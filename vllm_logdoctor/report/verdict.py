@@ -24,7 +24,8 @@ from vllm_logdoctor.report.state import (
 from vllm_logdoctor.rules.bottleneck import no_request_succeeded
 from vllm_logdoctor.rules.failure.requests import REFUSED
 from vllm_logdoctor.rules.model import Confidence, Finding
-from vllm_logdoctor.run.model import Outcome
+from vllm_logdoctor.run.clock import duration
+from vllm_logdoctor.run.model import Evidence, Outcome
 from vllm_logdoctor.texts import shared_start
 
 LEAD = 320
@@ -41,6 +42,9 @@ _HEDGED = lazy_pattern(
 _LOWERED = lazy_pattern(
     r"(?:The|An?|This|These|One|No|Other|After|With|While|During|Start-up|Loading|In|At|Its?|Ranks|Speculative|Structured|[A-Z][a-z]+ing) "
 )
+_INTERVAL = 10.0
+"""Seconds between two statistics lines of an engine, unless it is set otherwise."""
+_LONG_IDLE = 600.0
 _SERVER_ERRORS = "answered-with-server-errors"
 _SENTENCE_END = lazy_pattern(r"(?<=[.!?])\s+(?=[A-Z`])")
 # Downloading:   0%|          | 0.00/9.29G [00:00<?, ?B/s]      model-00001-of-00015.safetensors:  12%|#2 | 1.2G/9.3G
@@ -168,6 +172,21 @@ def quote(page: Page, root: Finding) -> str:
 def with_lines(page: Page, text: str, root: Finding) -> str:
     bare = text if text.endswith("...") else text.rstrip(".")
     return f"{bare}{page.cited(carrying(root), 2)}." if text else ""
+
+
+def idle_before(page: Page, root: Finding) -> str:
+    """Return how long before a failure while serving the statistics lines show no request; "" where that is minutes."""
+    run, samples = page.run, page.run.samples
+    last, line = samples[-1] if samples else None, root.evidence[0] if root.evidence else None
+    if run.outcome != "crashed_while_serving" or last is None or last.time is None or line is None:
+        return ""
+    at_end = [one for one in samples if one.time is not None and one.time > last.time - _INTERVAL]
+    times = (one.time for one in run.records if one.line == line.line and run.files[one.file] == line.file)
+    idle = (next(times, None) or last.time) - last.time
+    if idle < _LONG_IDLE or any(one.running != 0 or one.waiting for one in at_end):
+        return ""
+    proof = page.cited([Evidence(run.files[last.file], last.line, last.text)])
+    return f" The last statistics line, {duration(idle)} earlier, shows no running request{proof}."
 
 
 def download(page: Page) -> Record | None:

@@ -15,6 +15,7 @@ from vllm_logdoctor.texts import asked_once
 Place = tuple[int, int]
 """Where something is: file and line, or the position among files that were read together."""
 
+_LAST_LINES = 12
 _AS_USUAL = 3
 """Lines that vLLM logs behind an error that a library printed, after which its start is taken to go on."""
 # Lines that say that a process of the run is dead, whatever printed them.
@@ -81,7 +82,12 @@ CLIENT_GONE = lazy_pattern(
 # ERROR 10-15 02:47:20 multiproc_worker_utils.py:117] Worker VllmWorkerProcess pid 1017165 died, exit code: -15
 OF_CHILD = lazy_pattern(r"^Worker \S+ pid \d+ died, exit code")
 # Output of launchers and notebooks that go on after the engine left.
-AFTERWARDS = lazy_pattern(r"\[NbConvertApp\]|Exiting|Job finished|Done\b|All done|Finished processing")
+_AFTERWARDS = lazy_pattern(r"\[NbConvertApp\]|Exiting|Job finished|Done\b|All done|Finished processing")
+# Completed successfully.      Evaluation finished successfully in 12 min      python bench.py exited with code 0
+_SUCCEEDED = lazy_pattern(
+    r"(?i)\b(?:completed|finished|ended|exited) successfully\b|\bsuccessfully (?:completed|finished)\b"
+    r"|\bexit(?:ed with)?(?: code| status):? 0\b(?!\.)"
+)
 
 
 # AsyncLLM output_handler failed.      Engine background task failed      Exception in callback ... _log_task_completion
@@ -202,6 +208,14 @@ def serves(record: Record) -> bool:
 def is_up(message: str) -> bool:
     """Return whether a message is one that only an engine or a server that is up writes."""
     return _READY.search(message) is not None
+
+
+def program_left_engine(trail: Sequence[Record], offline: bool) -> bool:
+    """Return whether a launcher goes on after the engine left, or the program around an offline engine says that it succeeded."""
+    if any(_AFTERWARDS.search(one.message) for one in trail[-_LAST_LINES:]):
+        return True
+    own = (number for number, one in enumerate(trail, start=1) if one.level or one.process.role)
+    return offline and any(_SUCCEEDED.search(one.message) for one in trail[max(own, default=0) :])
 
 
 def ends_progress(message: str) -> bool:

@@ -25,7 +25,6 @@ from vllm_logdoctor.run.blocks import Block
 from vllm_logdoctor.run.builds import compiler_error, failed_step, last_step_done
 from vllm_logdoctor.run.job import NATIVE_CRASHES
 from vllm_logdoctor.run.lifecycle import (
-    AFTERWARDS,
     BIND,
     CLIENT_GONE,
     OF_CHILD,
@@ -40,6 +39,7 @@ from vllm_logdoctor.run.lifecycle import (
     has_no_server,
     is_up,
     logs_on,
+    program_left_engine,
     program_writes_on,
     says_death,
     serves,
@@ -476,7 +476,7 @@ class _Judge:
         """Return whether a program ended by itself: its progress bar is full, its engine was shut down, a launcher went on."""
         if self.offline and (self._offline_done() or self._only_ended_untidily()):
             return True
-        if self.run.startup_complete and any(AFTERWARDS.search(one.message) for one in self.trail[-12:]):
+        if self.run.startup_complete and program_left_engine(self.trail, self.offline):
             return True
         return self.offline and any(OWN_SHUTDOWN.search(one.message) for one in self.trail[-40:])
 

@@ -337,14 +337,17 @@ def _milestones(
             begun = _moment(builder, *_BEGINS.get(first.name, ()), after=(first.start or 0.0) - _ROUNDED)
             own = begun is not None and begun.time <= (first.start or 0.0) + _ROUNDED
             yield span, _Moment(first.start or 0.0, begun.evidence if begun and own else first.evidence[:1])
-    if not any(phase.name == "engine-init" for phase in timed):
+    initialised = any(phase.name == "engine-init" for phase in timed)
+    if not initialised:
         done = [moment for name in _CACHE_READY if (moment := _moment(builder, name))]
         if done:
+            initialised = True
             # A piece that shows neither a configuration nor a load does not say when profiling began.
             known = config is not None or any(phase.name == "load-weights" for phase in timed)
             yield "engine-init" if known else "unexplained", max(done, key=lambda moment: moment.time)
     if ready:
-        yield "api-server", ready
+        # Without a line on the engine's cache the engine may have worked until then.
+        yield "api-server" if initialised else "unexplained", ready
 
 
 def _end_of(timed: Sequence[Phase], span: str, moment: _Moment) -> float:
