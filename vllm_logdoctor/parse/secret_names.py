@@ -90,10 +90,8 @@ _LONG_WORD = 16
 _IN_QUERY = lazy_pattern(r"[?&#][a-z0-9_.-]{0,20}\Z")
 _PATH = lazy_pattern(r"(?:~|\.{0,2}/)[\w.@ /-]*\Z")
 _HEX = lazy_pattern(r"[0-9a-f]{16,}\Z")
-# qmqafwyrlgokvs2vwd3a3mj5dfvjsyqy: digits in three places, no digest, and no whole word as in qwen3-coder-30b-a3b-fp8
-_OF_ONE_CASE = lazy_pattern(
-    r"(?!.*(?:\A|[_-])[a-z]{4,}(?:[_-]|\Z))(?=[0-9a-f_-]*[g-z])(?=[0-9a-z_-]{20,}\Z)[0-9_-]*(?:[a-z_-]+[0-9]+){3}"
-)
+# qmqafwyrlgokvs2vwd3a3mj5dfvjsyqy: digits in three places, and no digest
+_OF_ONE_CASE = lazy_pattern(r"(?=[0-9a-f_-]*[g-z])(?=[0-9a-z_-]{20,}\Z)[0-9_-]*(?:[a-z_-]+[0-9]+){3}")
 # curzewun661zqg8: what a token that nothing but its name shows to be one may look like
 _LETTERS_AND_DIGITS = lazy_pattern(r"(?=[a-z]*[0-9][a-z]*[0-9])(?=[0-9]*[a-z])[a-z0-9]{12,}\Z")
 # $TOKEN     ${TOKEN}
