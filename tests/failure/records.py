@@ -7,6 +7,12 @@ from collections.abc import Iterable
 from vllm_logdoctor.parse import Record, RecordParser
 from vllm_logdoctor.scan import WantedLine
 
+START = [
+    "(APIServer pid=1) INFO 05-01 09:59:01 [api_server.py:1300] vLLM API server version 0.11.0",
+    "(EngineCore_DP0 pid=9) INFO 05-01 09:59:20 [core.py:77] Initializing a V1 LLM engine (v0.11.0) with config: model='m', tensor_parallel_size={ranks}",
+]  # fmt: skip
+READY = ["(APIServer pid=1) INFO:     Application startup complete."]
+
 
 def records_of(text: str) -> list[Record]:
     """Return the records of all lines."""

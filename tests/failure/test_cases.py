@@ -7,17 +7,12 @@ from typing import NamedTuple
 import pytest
 
 from tests.failure.judging import diagnosis, failures, root
-from tests.failure.records import framed, raw, traceback
+from tests.failure.records import READY, START, framed, traceback
 from tests.tables import for_each
 from vllm_logdoctor.pipeline import Options, analyse
 from vllm_logdoctor.report import markdown
 from vllm_logdoctor.source import inputs_from
 
-START = [
-    "(APIServer pid=1) INFO 05-01 09:59:01 [api_server.py:1300] vLLM API server version 0.11.0",
-    "(EngineCore_DP0 pid=9) INFO 05-01 09:59:20 [core.py:77] Initializing a V1 LLM engine (v0.11.0) with config: model='m', tensor_parallel_size={ranks}",
-]  # fmt: skip
-READY = ["(APIServer pid=1) INFO:     Application startup complete."]
 NCCL = "RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)"
 
 
@@ -476,33 +471,3 @@ def test_what_ray_counts_up_is_no_evidence() -> None:
     assert diagnosis(log).run.outcome == "crashed_while_serving"
     assert (root(log).id, root(log).title) == ("peer-rank-died", "Ray head node lost")
     assert "Failed to connect to GCS" in root(log).evidence[0].text
-
-
-@pytest.mark.parametrize(("platform", "library", "unit"), [("npu", "NPU", "NPUs"), ("cuda", "CUDA", "GPUs")])
-def test_devices_are_called_by_their_kind(platform: str, library: str, unit: str) -> None:
-    ends = f"torch.OutOfMemoryError: {library} out of memory. Tried to allocate 3.00 GiB."
-    lines = [
-        f"INFO 05-01 09:59:00 [__init__.py:220] Automatically detected platform {platform}.",
-        *(line.format(ranks=2) for line in START),
-        *raw("EngineCore_DP0 pid=9", traceback(("load_model", "get_model()"), ends=ends)),
-    ]  # fmt: skip
-    notes = [change.note for change in root("\n".join(lines)).changes]
-    assert any(f"needs that many {unit}" in note for note in notes)
-
-
-def test_quantized_weights_that_fill_the_card_leave_only_fewer_bits() -> None:
-    loading = traceback(
-        ("load_model", "self.model = get_model()"), ends="torch.OutOfMemoryError: CUDA out of memory."
-    )
-
-    def ways(quantization: str) -> tuple[str, ...]:
-        start = [
-            line.format(ranks=1).replace("model='m'", f"model='m', quantization={quantization}")
-            for line in START
-        ]
-        lines = framed("EngineCore_DP0 pid=9", ["EngineCore failed to start.", *loading], "core.py:708")
-        return root("\n".join([*start, *lines])).alternatives
-
-    assert any("FP8, AWQ" in way for way in ways("None"))
-    assert any("4 bits" in way for way in ways("fp8"))
-    assert not any("FP8" in way or "4 bits" in way for way in ways("awq_marlin"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.failure.judging import root
+from tests.failure.records import START, framed, raw, traceback
 
 NOT_FREE = """\
 INFO 05-01 10:00:00 [__init__.py:220] Automatically detected platform {platform}.
@@ -80,3 +81,33 @@ def test_ranks_of_the_cpu_backend_get_no_setting_of_cards() -> None:
     assert "4 ranks" in found.explanation
     assert "GPU" not in " ".join(found.alternatives)
     assert not found.changes
+
+
+@pytest.mark.parametrize(("platform", "library", "unit"), [("npu", "NPU", "NPUs"), ("cuda", "CUDA", "GPUs")])
+def test_devices_are_called_by_their_kind(platform: str, library: str, unit: str) -> None:
+    ends = f"torch.OutOfMemoryError: {library} out of memory. Tried to allocate 3.00 GiB."
+    lines = [
+        f"INFO 05-01 09:59:00 [__init__.py:220] Automatically detected platform {platform}.",
+        *(line.format(ranks=2) for line in START),
+        *raw("EngineCore_DP0 pid=9", traceback(("load_model", "get_model()"), ends=ends)),
+    ]  # fmt: skip
+    notes = [change.note for change in root("\n".join(lines)).changes]
+    assert any(f"needs that many {unit}" in note for note in notes)
+
+
+def test_quantized_weights_that_fill_the_card_leave_only_fewer_bits() -> None:
+    loading = traceback(
+        ("load_model", "self.model = get_model()"), ends="torch.OutOfMemoryError: CUDA out of memory."
+    )
+
+    def ways(quantization: str) -> tuple[str, ...]:
+        start = [
+            line.format(ranks=1).replace("model='m'", f"model='m', quantization={quantization}")
+            for line in START
+        ]
+        lines = framed("EngineCore_DP0 pid=9", ["EngineCore failed to start.", *loading], "core.py:708")
+        return root("\n".join([*start, *lines])).alternatives
+
+    assert any("FP8, AWQ" in way for way in ways("None"))
+    assert any("4 bits" in way for way in ways("fp8"))
+    assert not any("FP8" in way or "4 bits" in way for way in ways("awq_marlin"))

@@ -476,29 +476,3 @@ def test_a_call_that_failed_is_the_root_where_no_line_shows_the_engine_at_work_a
     )  # fmt: skip
     found = diagnosis("\n".join([*START, *READY, *SERVED, *call, *after]))
     assert ("engine-code-bug" in [one.id for one in found.findings if one.role == "root"]) is failed
-
-
-WORKED = [
-    *OFFLINE,
-    "INFO 05-01 10:00:50 [core.py:193] init engine (profile, create kv cache, warmup model) took 3.50 seconds",
-    "INFO 05-01 10:01:00 [loggers.py:259] Engine 000: Avg prompt throughput: 10.0 tokens/s, Avg generation throughput: 60.0 tokens/s,"
-    " Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 0.2%, Prefix cache hit rate: 1.0%",
-]
-
-
-@pytest.mark.parametrize("words", ["Completed successfully.", "python judge.py exited with code 0"])
-def test_a_program_around_an_engine_that_says_that_it_succeeded_has_ended(words):
-    assert outcome(WORKED, ["", words]) == "clean_shutdown"
-    assert outcome(WORKED, [words], WORKED[-1:]) == "running"
-    assert outcome(START, READY, SERVED, [words]) == "running"  # A client's words beside a server.
-
-
-def test_a_code_that_only_begins_with_a_zero_is_none_of_success():
-    assert outcome(WORKED, ["exited with code 0.5"]) == "running"
-
-
-def test_what_an_offline_engine_runs_in_its_last_statistics_says_nothing_on_its_end():
-    copied = "the log was copied while the server ran"
-    served = WORKED[-1].replace("INFO 05-01", "(APIServer pid=1) INFO 05-01")
-    assert copied in analyze([*START, *READY, served]).to_markdown()
-    assert copied not in analyze(WORKED).to_markdown()
