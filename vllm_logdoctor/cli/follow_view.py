@@ -116,7 +116,7 @@ def _new_of_run(diagnosis: Diagnosis, reported: Reported, files: bool) -> Iterat
         yield f"run {run.number}: {title}"
     if run.startup_complete and run.number not in reported.ready:
         reported.ready.add(run.number)
-        seconds = next((phase.seconds for phase in run.phases if phase.name == "startup"), None)
+        seconds = run.startup_seconds
         yield f"run {run.number}: ready{f' after {duration(seconds)}' if seconds else ''}"
     for finding in diagnosis.findings:
         identity = (run.number, fingerprint(finding))

@@ -68,7 +68,7 @@ def graphs(run: Run, load: Load) -> AlreadyRight | None:
     if run.seen("graphs-captured") is None:
         return None
     seconds, gib = run.measure("graph_capture_seconds"), run.measure("graph_capture_gib")
-    start = next((phase.seconds for phase in run.phases if phase.name == "startup" and phase.seconds), 0.0)
+    start = run.startup_seconds or 0.0
     if seconds is not None and seconds >= min(LONG_CAPTURE, start / 2 or LONG_CAPTURE):
         return None
     state = (

@@ -142,8 +142,7 @@ def _without_statistics(run: Run) -> Bottleneck:
         proof = (run.speculation or run.transfers)[0].evidence
         return Bottleneck("none-clear", "The log has no statistics lines that show a limit", (proof,))
     if run.kind == "offline" and run.startup_complete:
-        start = next((phase.seconds for phase in run.phases if phase.name == "startup"), None)
-        ready = f"was ready after {duration(start)}" if start else "started"
+        ready = f"was ready after {duration(run.startup_seconds)}" if run.startup_seconds else "started"
         return Bottleneck("startup-only", f"The engine {ready}; what it computed is not in the log")
     if run.startup_complete or run.config or run.measured or run.phases:
         part = "the" if run.startup_complete else "a part of the"

@@ -22,7 +22,7 @@ def job_killed_at_limit(case: RuleContext) -> Advice | None:
         words = f"{_memory_words(job)}{_source(job)}"
         changes = [action("request more memory for the job")]
         return Advice(words, shown, "high", changes=changes, title="Job killed at its memory limit")
-    start = length_of_start(case.run)
+    start = case.run.startup_seconds
     if start is not None and job.elapsed is not None and start > job.elapsed:
         start = None  # A log of an earlier job is before this one's.
     changes = [action("request a longer walltime, or end the work before it")]
@@ -40,15 +40,10 @@ def job_killed_at_limit(case: RuleContext) -> Advice | None:
     )
 
 
-def length_of_start(run: Run) -> float | None:
-    """Return how long the start took, or None where the log does not show."""
-    return next((phase.seconds for phase in run.phases if phase.name == "startup"), None)
-
-
 def _shown(run: Run, job: JobEnd) -> tuple[Evidence, ...]:
     """Return the batch system's own line, where a file holds it, and the line at which the start was done."""
     said = (Evidence(job.file, job.line, job.words),) if job.line else ()
-    started = next((tuple(phase.evidence) for phase in run.phases if phase.name == "startup"), ())
+    started = run.startup.evidence if run.startup is not None else ()
     return (*said, *started) or tuple(run.evidence(record) for record in run.tail[-1:])
 
 

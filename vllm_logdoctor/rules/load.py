@@ -326,7 +326,7 @@ def _first_request(run: Run) -> float | None:
     if not run.samples:
         return None
     first = run.samples[0]
-    times = [phase.end for phase in run.phases if phase.name == "startup" and phase.end is not None]
+    times = [run.startup.end] if run.startup is not None and run.startup.end is not None else []
     for seen in filter(None, map(run.seen, _REQUESTS)):
         record = seen.first[0].record
         earlier = (record.file, record.line) < (first.file, first.line)

@@ -218,8 +218,7 @@ def _predates(knob: str, run: Run) -> bool:
 
     Initializing an LLM engine with config: model='org/m', ..., quantization=awq, seed=0)
     """
-    field = knob.removeprefix("--").replace("-", "_")
-    printed = run.engine_config
+    field, printed = field_of(knob), run.engine_config
     return run.version is None and "seed" in printed and field in _OF_ENGINE_LINE and field not in printed
 
 

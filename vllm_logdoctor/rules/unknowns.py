@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from vllm_logdoctor.knowledge.versions import at_least
 from vllm_logdoctor.rules.capacity.card import device_name, job_card
 from vllm_logdoctor.rules.capacity.memory import Memory, arguments_are_whole, memory_of
+from vllm_logdoctor.rules.performance.steps import LONG_CALL
 from vllm_logdoctor.rules.tasks import pools
 from vllm_logdoctor.run.identity import is_inferred
 from vllm_logdoctor.run.lifecycle import trail_of
@@ -22,7 +23,6 @@ _LINKS = {"rocm": "rocm-smi --showtopo"}
 
 _AT_THE_BEGINNING = "keep the log from its first line"
 _TWO_INTERVALS = 20.0
-_LONG_CALL = 60.0
 """Seconds in which statistics are printed once for sure: one is 10 s long unless set."""
 _V1_PRINTS = "0.11.1"
 """Release from which LLM() of the V1 engine prints statistics when it is told to."""
@@ -117,7 +117,7 @@ def _load_unknowns(run: Run) -> Iterator[str]:
     elif run.kind == "offline" and (run.startup_complete or run.setting("disable_log_stats") is True):
         # The bars of an offline engine show its speed: whether that is slow matters where a call takes long.
         seconds = max((one.seconds or 0.0 for one in run.progress), default=0.0)
-        if (not run.progress or seconds >= _LONG_CALL) and (
+        if (not run.progress or seconds >= LONG_CALL) and (
             run.engine == "V0" or at_least(run.release, _V1_PRINTS)
         ):
             part = (
@@ -132,8 +132,7 @@ def _load_unknowns(run: Run) -> Iterator[str]:
 
 def _no_statistics(run: Run) -> Iterator[str]:
     """Yield why a server that ran for some intervals printed no statistics, where it is known."""
-    start = next((phase for phase in run.phases if phase.name == "startup"), None)
-    ready = start.end if start is not None else run.started
+    ready = run.startup.end if run.startup is not None else run.started
     if ready is None or run.ended is None or run.ended - ready < _TWO_INTERVALS:
         return
     if not run.accesses and not run.requests_by_minute and at_least(run.release, _IDLE_AT_DEBUG):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.run.configuration import arguments_of, engine_config_of, is_cut
@@ -90,22 +91,17 @@ def _read_config_dump(run: RunBuilder, event: Event) -> None:
         _read_engine_config(run, event)
 
 
-def _adjusts(setting: str, field_name: str) -> Reader:
+def _notes(place: Literal["adjusted", "forced"], setting: str, field_name: str) -> Reader:
     def read(run: RunBuilder, event: Event) -> None:
         value = event.fields.get(field_name)
         if value is not None:
-            run.stated.adjusted[setting] = Value(value, "reported", (run.evidence(event.record),))
+            noted: dict[str, Value] = getattr(run.stated, place)
+            noted[setting] = Value(value, "reported", (run.evidence(event.record),))
 
     return read
 
 
-def _forces(setting: str, field_name: str) -> Reader:
-    def read(run: RunBuilder, event: Event) -> None:
-        value = event.fields.get(field_name)
-        if value is not None:
-            run.stated.forced[setting] = Value(value, "reported", (run.evidence(event.record),))
-
-    return read
+_adjusts, _forces = partial(_notes, "adjusted"), partial(_notes, "forced")
 
 
 def _read_batched_tokens(run: RunBuilder, event: Event) -> None:

@@ -339,6 +339,16 @@ class Run(Struct):
         return self.has_unstated_engines or (self.setting("data_parallel_size") or 1) != 1
 
     @property
+    def startup(self) -> Phase | None:
+        """The whole start-up as far as the log shows it, or None."""
+        return next((phase for phase in self.phases if phase.name == "startup"), None)
+
+    @property
+    def startup_seconds(self) -> float | None:
+        """Seconds from launch to ready, as far as the log goes, or None."""
+        return self.startup.seconds if self.startup is not None else None
+
+    @property
     def release(self) -> str | None:
         """The version of vLLM as the log prints it, or None."""
         return str(self.version.value) if self.version else None

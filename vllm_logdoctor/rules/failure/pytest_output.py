@@ -53,10 +53,9 @@ def steps_of_test(records: Sequence[Record]) -> tuple[str, ...]:
         else f"Run {one} alone, with its output (`-s`)."
     )
     stated = [one.text[:_LONG] for one in records if OWN_ERROR.match(one.text[:80])]
-    # What an error of another class says needs no output beside it.
-    if stated and not (_OF_ASSERTION.search(stated[0]) or any(map(_OF_WRAPPER.search, stated))):
-        return (alone,)
-    if any(_CAPTURED.search(one.message[:200]) for one in records):
+    # What an error of another class than an assertion says needs no output beside it.
+    explained = bool(stated) and not (_OF_ASSERTION.search(stated[0]) or any(map(_OF_WRAPPER.search, stated)))
+    if not explained and any(_CAPTURED.search(one.message[:200]) for one in records):
         return ("Read the captured output of the failed test.", alone)
     if stated:
         return (alone,)

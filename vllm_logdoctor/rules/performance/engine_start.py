@@ -13,7 +13,6 @@ from vllm_logdoctor.rules.performance.startup import (
     longest,
     of_start,
     slow_weight_loading_storage,
-    start_seconds,
 )
 from vllm_logdoctor.rules.rule import Advice
 from vllm_logdoctor.run.clock import duration
@@ -39,12 +38,12 @@ def slow_startup_graphs_and_dynamo(case: RuleContext) -> Advice | None:
         return None
     tracing = longest(case, "dynamo") or 0.0
     traced = tracing >= capture / 10
-    of_start = (
+    share = (
         f"Of {whole_start:,.0f} s of profiling, KV cache setup and warm-up, {capture:,.0f} s were"
         if whole_start
         else f"{capture:,.0f} s of the start were"
     )
-    text = f"{of_start} CUDA graph capture" + (
+    text = f"{share} CUDA graph capture" + (
         f" and {tracing:,.0f} s Dynamo tracing. The capture recurs at every start; whether the tracing does depends on the release and its cache."
         if traced
         else ", which recurs at every start."
@@ -136,7 +135,7 @@ def _phase_lines(case: RuleContext, name: str) -> tuple[Evidence, ...]:
 
 def slow_startup_longest_phase(case: RuleContext) -> Advice | None:
     """One phase takes most of a start of many minutes, and no other rule names it. Needs the time from launch to ready."""
-    start = start_seconds(case.run)
+    start = case.run.startup_seconds
     if start is None or start < EXTREME or not case.run.startup_complete:
         return None
     most = [one for one in case.run.phases if one.parent and (one.seconds or 0.0) >= MOST_OF_IT * start]
@@ -194,5 +193,5 @@ RULES = (
         slow_startup_encoder_profiling,
         lambda case: longest(case, "encoder-profiling"),
     ),
-    of_start("slow-startup-longest-phase", slow_startup_longest_phase, lambda case: start_seconds(case.run)),
+    of_start("slow-startup-longest-phase", slow_startup_longest_phase, lambda case: case.run.startup_seconds),
 )

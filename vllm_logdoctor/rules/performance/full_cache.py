@@ -21,6 +21,7 @@ from vllm_logdoctor.rules.limits import KV_FULL, full_without_queue, was_preempt
 from vllm_logdoctor.rules.load import Span
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.performance.cache_room import Room, no_room, room_changes
+from vllm_logdoctor.rules.performance.prefill import MORE_CAPACITY, SHARED_PREFIXES
 from vllm_logdoctor.rules.performance.serving import held_long, is_full_alone
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.model import Sample
@@ -35,11 +36,6 @@ PROMPTS_ALONE = 100
 _EMPTIES_AS_FAST = (
     " A hundred prompt tokens or more were computed for each generated one: prefill takes the time, and a larger"
     " cache would hardly help."
-)
-_PREFILL = Room(
-    (action("add prefill capacity: another replica, or shorter prompts"),),
-    None,
-    ("prefix caching, where prompts share a prefix",),
 )
 SAME_CACHE = "Raising --max-num-seqs alone: more requests would share the same full cache"
 ONLY_WHEN_WAITING = (
@@ -68,11 +64,12 @@ def kv_cache_preemption(case: RuleContext) -> Advice | None:
         return _full_alone(case)
     waiting = max((span.sample.waiting or 0 for span in full), default=0)
     few = held_by_few(full)
-    room = _PREFILL if only_computes_prompts(full) else room_changes(case)
+    prompts = only_computes_prompts(full)
+    room = Room((action(MORE_CAPACITY),), None, (SHARED_PREFIXES,)) if prompts else room_changes(case)
     shorter = (_shorter_requests(case, few, _have_many_sequences(full)),) if few else ()
     found = Advice(
         _what_is_full(case, full, few, waiting)
-        + (_EMPTIES_AS_FAST if room is _PREFILL else _preemptions(case, full))
+        + (_EMPTIES_AS_FAST if prompts else _preemptions(case, full))
         + _size(case),
         (
             *sample_lines(case, full),

@@ -37,6 +37,8 @@ _LOOK_UP = (
     "look up --max-num-seqs in the launch command: raise it if as many requests ran; else add prefill capacity, another replica"
     " or shorter prompts"
 )
+MORE_CAPACITY = "add prefill capacity: another replica, or shorter prompts"
+SHARED_PREFIXES = "prefix caching, where prompts share a prefix"
 IMAGES_TOO = " Images and sound are a part of prompts: their encoder runs in the same steps. Few tokens per answer look the same."
 
 
@@ -76,7 +78,7 @@ def prefill_bound_queueing(case: RuleContext) -> Advice | None:
         title=QUEUE_OF_EITHER if unknown else "",
         changes=_prefill_changes(case, unknown),
         alternatives=(
-            "prefix caching, where prompts share a prefix",
+            SHARED_PREFIXES,
             "more replicas: prefill is compute-bound and scales with the cards",
             "shorter prompts",
         ),
@@ -108,8 +110,7 @@ def _prefill_changes(case: RuleContext, unknown: bool) -> tuple[Change, ...]:
     if tokens is None or tokens > SMALL_STEP or case.objective == "latency":
         if case.load.is_short and case.load.peak_waiting < LONG_QUEUE:
             return ()
-        capacity = "add prefill capacity: another replica, or shorter prompts"
-        return (action(_LOOK_UP if unknown else capacity),)
+        return (action(_LOOK_UP if unknown else MORE_CAPACITY),)
     return flag(
         case,
         "--max-num-batched-tokens",

@@ -172,7 +172,7 @@ def slow_startup_torch_compile(case: RuleContext) -> Advice | None:
         # With the cache switched off there is nothing to keep: the rule on the switch says what to do.
         return None
     cold = case.event("graph-compiled") is not None
-    start = start_seconds(run)
+    start = run.startup_seconds
     of_start = f" of {start:,.0f} s from launch to ready" if start and run.startup_complete else ""
     text = f"torch.compile took {seconds:,.0f} s{of_start}" + (
         " with a cold cache: a second start with the same model, settings and cache folder loads the result."
@@ -202,14 +202,9 @@ def _kept_cache(case: RuleContext) -> str:
     return f"keep the folder VLLM_CACHE_ROOT between starts{shown}; copy it into images and to other nodes"
 
 
-def start_seconds(run: Run) -> float | None:
-    """Return the seconds from launch to ready, as far as the log goes, or None."""
-    return next((phase.seconds for phase in run.phases if phase.name == "startup"), None)
-
-
 def is_small_part(run: Run, seconds: float) -> bool:
     """Return whether some seconds are a small part of the engine's start, or of a whole start of many minutes."""
-    start = start_seconds(run) or 0.0
+    start = run.startup_seconds or 0.0
     longest_start = max(run.measure("init_engine_seconds") or 0.0, start if start >= EXTREME else 0.0)
     return seconds < LEAST_PART * longest_start
 
@@ -344,7 +339,7 @@ def _longer_first(seconds: Callable[[RuleContext], float | None]) -> Callable[[R
     """Return a worth that grows with the share of the start that a part of it takes: up to twice."""
 
     def worth(case: RuleContext, usual: float) -> float:
-        whole = start_seconds(case.run)
+        whole = case.run.startup_seconds
         return usual * (1 + min(1.0, (seconds(case) or 0.0) / whole)) if whole else usual
 
     return worth
