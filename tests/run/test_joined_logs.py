@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
+
+import pytest
+
 from vllm_logdoctor import RunView, analyze
 
 FAILED = [
@@ -74,6 +78,23 @@ def test_the_end_of_a_failed_server_above_an_older_start_is_not_of_that_start() 
     piece, whole = analyze([*end, *container("23:24", "0.10.2", "EngineCore_DP0", 4096)]).runs
     assert (piece.outcome, piece.config.get("max_model_len")) == ("crashed_at_startup", None)
     assert facts(whole) == ("0.10.2", "running", 4096, 4.096)
+
+
+@pytest.mark.parametrize("pid", [198, 77])
+def test_servers_of_two_containers_that_write_by_turns_keep_their_own_lines(pid: int) -> None:
+    first = [f"a-1  | {line}" for line in container("23:24", "0.10.2", "EngineCore_DP0", 4096)]
+    second = container("23:24", "0.10.2", "EngineCore_DP0", 8192, pid=pid, fails=True)
+    mixed = [line for both in zip_longest(first, second) for line in (both[0], f"b-1  | {both[1]}") if line]
+    assert [facts(view) for view in analyze(mixed).runs] == [
+        ("0.10.2", "running", 4096, 4.096),
+        ("0.10.2", "crashed_at_startup", 8192, 8.192),
+    ]
+
+
+def test_engines_that_ray_starts_on_two_nodes_are_of_one_server() -> None:
+    engine = container("23:24", "0.10.2", "DPEngineCoreActor", 4096)[3]
+    other = engine.replace("pid=198", "pid=77, ip=10.0.7.2")
+    assert len(analyze([engine, other]).runs) == 1
 
 
 def test_engines_of_one_server_with_numbered_names_stay_together() -> None:

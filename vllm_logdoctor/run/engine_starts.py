@@ -12,6 +12,7 @@ _AT_ONCE = 5.0
 _BEFORE = 1.0
 """Seconds by which a line is older than another one, whatever buffers did to their order."""
 _INDEX = lazy_pattern(r"\d+")
+_ADDRESS = lazy_pattern(r"[\d.]+|[\da-fA-F:]*:[\da-fA-F:]*")
 
 
 def is_new_engine(run: RunBuilder, event: Event) -> bool:
@@ -20,6 +21,8 @@ def is_new_engine(run: RunBuilder, event: Event) -> bool:
     if _is_other_kind(run, event):
         return True
     same_name = run.openers.get(f"engine {process.name}")
+    if same_name is not None and in_other_container(same_name, process):
+        return True
     if same_name is None or _is_repeated(run, record) or _is_started_beside(run, same_name, record):
         return False
     if same_name.rank != process.rank and same_name.rank and process.rank:
@@ -44,6 +47,12 @@ def is_older(run: RunBuilder, record: Record) -> bool:
     if first is None or record.time is None:
         return False
     return record.time + run.year_shift < first - _BEFORE
+
+
+def in_other_container(a: Process, b: Process) -> bool:
+    """Return whether wrappers name two containers or nodes; Ray names other nodes of the same server by their address."""
+    named = all(one.host and not _ADDRESS.fullmatch(one.host) for one in (a, b))
+    return named and a.host != b.host
 
 
 def had_a_life(run: RunBuilder) -> bool:

@@ -11,7 +11,7 @@ from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Process, Record, writer_of
 from vllm_logdoctor.run.builder import RunBuilder
 from vllm_logdoctor.run.configuration import arguments_of, engine_config_of
-from vllm_logdoctor.run.engine_starts import had_a_life, is_new_engine, is_older, siblings
+from vllm_logdoctor.run.engine_starts import had_a_life, in_other_container, is_new_engine, is_older, siblings
 from vllm_logdoctor.run.environment import Environment
 from vllm_logdoctor.run.launches import Launches
 from vllm_logdoctor.run.other_programs import begins_a_test
@@ -305,7 +305,7 @@ class Segmenter:
         if len(waiting) > 1 and event is not None and event.pattern.id in ENGINE_LINES:
             model = engine_config_of(event).get("model")
             waiting = [run for run in waiting if run.stated.arguments.get("model") == model] or waiting
-        return waiting[0] if waiting else self.current
+        return waiting[0] if waiting else self._by_host.get(process.host) or self.current
 
     def _waits_for(self, run: RunBuilder, process: Process) -> bool:
         """Return whether a living server of the same host has no process of that name yet."""
@@ -341,7 +341,8 @@ class Segmenter:
         """Begin a run; what the old one claimed is free again, unless both live side by side."""
         self._claimed = None
         old = self._owner(process)
-        if beside or _lives_beside(old, process):
+        elsewhere = any(in_other_container(one, process) for one in old.openers.values())
+        if beside or elsewhere or _lives_beside(old, process):
             self._by_pid.free((process.host, process.pid or 0))
         else:
             self._by_pid.free_all(old)
