@@ -62,7 +62,7 @@ def test_the_load_is_repeated_by_the_command_of_the_log() -> None:
     full = [statistics(second, 256, 600, 20.0) for second in range(120, 240, 10)]
     command = "vllm bench serve --model org/model --num-prompts 1000 --request-rate inf"
     text = report([*START, f"+ {command}", *full, *[ANSWER] * 300])
-    assert f"Send the load before and after with the command of this log [L{len(START) + 1}]" in text
+    assert f"Repeat the command of this log [L{len(START) + 1}] before and after, change" in text
     assert f"{command}\nlogdoctor compare" in text
     assert "--random-input-len" not in text
 
@@ -139,22 +139,20 @@ def test_a_command_that_sent_a_part_of_the_load_repeats_that_part() -> None:
         "vllm bench serve --model org/model --dataset-name random --num-prompts 100 --max-concurrency 200"
     )
     queue = [statistics(second, 256, 80, 40.0) for second in range(120, 240, 10)]
-    assert "Send 100 of the 300 requests before and after with the command of this log" in report(
+    assert "(100 of the 300 requests in the log), change" in report(
         [*START, command, *queue, *[ANSWER] * 300]
     )
-    assert "Send the load before and after with the command of this log" in report(
-        [*START, command, *queue, *[ANSWER] * 100]
-    )
+    assert "] before and after, change one thing" in report([*START, command, *queue, *[ANSWER] * 100])
 
 
 def test_commands_that_sent_fewer_requests_than_the_results_count_are_a_part() -> None:
     result = ["============ Serving Benchmark Result ============", "Successful requests:                     90        ", "Benchmark duration (s):                  12.5      "]  # fmt: skip
     eager = ["vllm serve org/model --enforce-eager", *[""] * 90]
     command = "vllm bench serve --model org/model --dataset-name random --num-prompts 90"
-    assert "Send 90 of the 180 requests before and after with the command" in report(
+    assert "before and after (90 of the 180 requests in the log), change" in report(
         [*eager, command, *result, "", *result]
     )
-    assert "Send the load before and after with the command" in report([*eager, command, *result])
+    assert "] before and after, change one thing" in report([*eager, command, *result])
 
 
 def test_lengths_are_not_computed_where_the_prefix_cache_holds_the_prompts() -> None:

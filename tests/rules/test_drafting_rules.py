@@ -19,7 +19,7 @@ def test_drafts_that_are_thrown_away_are_cut_to_the_useful_positions() -> None:
     drafts = {"method": "ngram", "num_speculative_tokens": 5}
     line = (
         "SpecDecoding metrics: Mean acceptance length: 1.40, Accepted throughput: 9.0 tokens/s, Drafted"
-        " throughput: 50.0 tokens/s, Accepted: 9 tokens, Drafted: 50 tokens, Per-position acceptance rate:"
+        " throughput: 50.0 tokens/s, Accepted: 90 tokens, Drafted: 500 tokens, Per-position acceptance rate:"
         " 0.300, 0.200, 0.060, 0.020, 0.010, Avg Draft acceptance rate: 18.0%"
     )
     run = a_run(
@@ -30,6 +30,13 @@ def test_drafts_that_are_thrown_away_are_cut_to_the_useful_positions() -> None:
     assert found.effect is not None
     assert "29 measured pairs" in found.effect.basis
     assert "`Mean acceptance length` falls" in found.verify
+
+
+@pytest.mark.parametrize(("drafted", "found"), [(249, False), (250, True)])
+def test_fewer_than_fifty_steps_do_not_show_which_drafts_are_useful(drafted: int, found: bool) -> None:
+    line = rejected(0.3, 0.2, 0.06, 0.02, 0.01, drafted=drafted)
+    run = a_run(messages=(line,), samples=load((9, BUSY)))
+    assert ("spec-decode-not-profitable" in advice(run)) is found
 
 
 def test_well_accepted_drafts_are_left_alone() -> None:

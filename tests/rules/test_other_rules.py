@@ -200,11 +200,15 @@ def test_memory_is_given_back_only_when_memory_is_the_objective() -> None:
 def test_what_the_next_log_should_hold_is_asked_of_the_tool_of_the_card(platform: str, tool: str) -> None:
     texts = [
         text
-        for text in unknowns_of(replace(a_run(set={"tensor_parallel_size": 2}), platform=platform))
+        for text in unknowns_of(
+            replace(a_run(set={"tensor_parallel_size": 2}), platform=platform), "parallelism"
+        )
         if "GPU" in text
     ]
     assert len(texts) == 2
     assert all(tool in text for text in texts)
+    alone = unknowns_of(replace(a_run(set={"tensor_parallel_size": 2}), platform=platform))
+    assert not any("topology" in text for text in alone)
 
 
 def test_answers_with_server_errors_are_counted_although_the_server_went_on() -> None:

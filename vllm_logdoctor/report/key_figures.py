@@ -153,11 +153,15 @@ def _of_load(run: Run) -> Iterator[Figure]:
                 f"{number(least.generation)} tokens/s in lines with {_requests(least)}, {number(peak)} peak"
             )
         part = f" ({part})" if (part := part_of_engines(run)) else ""
-        yield "generation", (_of_few(figures.busy, peak) if figures.busy < FEW_LINES else words) + part
+        words = _of_few(figures.busy, peak) if figures.busy < FEW_LINES else words
+        # Where no line ends with a running request, each interval was partly idle: its rate is no speed.
+        if figures.running != 0:
+            yield "generation", words + part
     elif figures.prompt.max:
         mean, peak = figures.prompt.mean_busy or 0.0, figures.prompt.max
         words = f"{number(mean)} tokens/s mean, {number(peak)} peak"
-        yield "prompts", _of_few(figures.busy, peak) if figures.busy < FEW_LINES else words
+        if figures.running != 0:
+            yield "prompts", _of_few(figures.busy, peak) if figures.busy < FEW_LINES else words
     if figures.running or figures.waiting:
         waiting = f"{figures.waiting:,} waiting" if figures.waiting else "queue empty"
         most = "up to " if figures.busy > 1 else ""

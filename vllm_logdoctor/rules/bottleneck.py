@@ -380,7 +380,7 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
     most = max((span.sample.running or 0 for span in held), default=0)
     if name == "client-limited" and load.is_short:
         agreed = agreed_on(load) if len(held) == len(load.busy) else ""
-        return f"{agreed}: the client set the pace" if agreed else "No request waited {span}"
+        return f"{agreed}: the client set the pace" if agreed else _few_lines(load)
     slots = slots_in_a_line(run)
     if name == "client-limited" and slots and most >= SLOTS_TAKEN * slots:
         return f"The queue was empty {{span}}, with up to {most:,} of {slots:,} max_num_seqs slots taken"
@@ -408,6 +408,15 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
     if name == "host-limited" and run.platform in ("npu", "xpu", "hpu", "tpu", "cpu"):
         return _MEANING[name].replace("GPU", run.platform.upper())
     return _MEANING[name]
+
+
+def _few_lines(load: Load) -> str:
+    """Return what too few lines to judge a client show of its requests, with a place for their extent."""
+    most = max((span.sample.running or 0 for span in load.busy), default=0)
+    if not most:
+        return "Only short requests {span}: none was running at the end of an interval"
+    per_engine = " in an engine" if load.engines > 1 else ""
+    return f"At most {most:,} request{'' if most == 1 else 's'} at once{per_engine} {{span}}, and none waited"
 
 
 def offloaded_gib(run: Run) -> float:

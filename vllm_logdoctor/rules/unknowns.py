@@ -69,7 +69,7 @@ def _unknowns(run: Run, topic: str, by_release: bool, open_question: bool) -> It
         return
     memory = memory_of(run)
     if not topic or topic in _OF_CARDS:
-        yield from _card_unknowns(run, memory, links=not topic or topic == "parallelism")
+        yield from _card_unknowns(run, memory, links=topic == "parallelism")
     if not topic or topic in _OF_MEMORY:
         yield from _cache_unknowns(run, memory)
 

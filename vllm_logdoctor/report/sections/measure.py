@@ -53,8 +53,8 @@ def measure(page: Page) -> list[str]:
 def _with_commands_of_log(page: Page, loads: Sequence[Evidence], compare: str) -> list[str]:
     part = _part_of_the_load(page.run)
     lines = [
-        f"Send {part or 'the load'} before and after with the {'command' if len(loads) == 1 else 'commands'} of this"
-        f" log{page.cited(loads)}, change one thing at a time, and compare the two logs:",
+        f"Repeat the {'command' if len(loads) == 1 else 'commands'} of this log{page.cited(loads)} before and after{part},"
+        " change one thing at a time, and compare the two logs:",
         "",
     ]
     texts = [
@@ -74,7 +74,11 @@ def _part_of_the_load(run: Run) -> str:
     sent = sum(int(found["number"]) for found in asked if found is not None)
     measured = sum(int(one.figures.get(_TOTALS[0], 0)) for one in run.benchmarks)
     answered = max(measured, sum(requests_of(run, with_probes=False).values()))
-    return f"{sent:,} of the {answered:,} requests" if all(asked) and sent < LEAST_SHARE * answered else ""
+    return (
+        f" ({sent:,} of the {answered:,} requests in the log)"
+        if all(asked) and sent < LEAST_SHARE * answered
+        else ""
+    )
 
 
 def bench_command(run: Run, concurrency: int) -> str | None:

@@ -100,7 +100,7 @@ def _sweep(steps: Sequence[Step]) -> list[str]:
             f"{step.lines:,}",
             number(step.generation),
             # So few come and go between two lines: how many ran in the mean is not known.
-            number(step.generation / step.running) if step.low >= FEW_AT_ONCE else "",
+            number(step.generation / step.running) if step.low >= FEW_AT_ONCE else "not known",
             number(step.prompt),
         ]
         for step in steps

@@ -39,9 +39,7 @@ _OF_COMPILER = lazy_pattern(
 )
 _OF_SCRIPT = "Install the package as a wheel (`pip install --only-binary :all: {package}`): a release that has one for this Python and PyTorch."
 _COMPARE = "Compare the installed release of {owner} (`pip show {owner}`) with the one that this vLLM release requires."
-_REFUSED = (
-    "Try another release of vLLM, a newer one first: the installed one called {owner} in a way that failed."
-)
+_REFUSED = "Try another release of vLLM, a newer one first: the failed call of {owner} is in vLLM's code."
 # A name or an argument that a library does not have: the two are not of the same time.
 _OTHER_INTERFACE = lazy_pattern(
     r"unexpected keyword argument|takes (?:no|\d+|from) .{0,40}argument|missing \d+ required|module '[\w.]+' has no attribute"

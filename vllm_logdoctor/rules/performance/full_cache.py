@@ -83,9 +83,10 @@ def kv_cache_preemption(case: RuleContext) -> Advice | None:
         alternatives=room.alternatives,
         # The log does not tell a full cache of few requests from a low max_num_seqs, which raising would lift.
         avoid="" if few else "; ".join((SAME_CACHE, *no_room(case))),
-        verify=("KV cache usage stays below 90 % and `Waiting` drops to 0; `GPU KV cache size` is larger."),
+        verify="KV cache usage stays below 90 % and `Waiting` drops to 0; `GPU KV cache size` is larger.",
     )
-    return replace(found, title=HELD_BY_FEW) if few else found
+    more_at_once = f"`Waiting` drops to 0, and more than {plural(few, 'request')} run at once."
+    return replace(found, title=HELD_BY_FEW, verify=more_at_once) if few else found
 
 
 def _full_alone(case: RuleContext) -> Advice | None:
@@ -153,8 +154,9 @@ def _what_is_full(case: RuleContext, full: Sequence[Span], few: int, waiting: in
                 " Every sequence counts against max_num_seqs."
             )
         unknown = max_num_seqs_of(case.run) is None
-        same = f" A max_num_seqs of {few} has the same effect: check which value was set." if unknown else ""
-        return f"{extent.capitalize()} {plural(few, 'request')} {held}, and the rest was too small for another of that size{queue}{same}"
+        rest = "the rest was too small for another of that size"
+        why = f" Either {rest}, or max_num_seqs is {few}: the log does not show which." if unknown else ""
+        return f"{extent.capitalize()} {plural(few, 'request')} {held}{'' if unknown else f', and {rest}'}{queue}{why}"
     limited = "The KV cache limited concurrency" if waiting else "The KV cache was full"
     return f"{limited} {extent}, peak usage {case.load.peak_kv:g} %{queue}"
 

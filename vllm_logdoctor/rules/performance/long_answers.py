@@ -14,7 +14,7 @@ from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.clock import duration
 
 MOST_REQUESTS = 2
-LEAST_SECONDS = 20.0
+LEAST_SECONDS = 30.0
 LEAST_HELD = 20.0
 """Percent of the cache that each of the requests holds, unless answers end at the context again and again."""
 LEAST_ENDS = 3

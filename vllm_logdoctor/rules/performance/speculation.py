@@ -36,6 +36,8 @@ NONE_TAKEN = 1.0
 LEAST_DRAFTED = 500
 # Less is a trial with one prompt.
 FEW_DRAFTED = 100
+# Steps with drafts below which the rates are those of a few answers.
+FEW_STEPS = 50
 # Requests with which a step has arithmetic to spare; more of them were measured apart.
 FEW_REQUESTS = 4
 
@@ -107,7 +109,7 @@ def _at(line: Speculation, place: int) -> float | None:
 def spec_decode_not_profitable(case: RuleContext) -> Advice | None:
     """Drafts are mostly thrown away. Needs printed acceptance figures."""
     found = acceptance_of(case)
-    if found is None or not _wasteful(found):
+    if found is None or not _wasteful(found) or _has_few_steps(case, found):
         return None
     drafted = len(found.positions) or _drafted(case)
     never = found.is_useless or (found.rate is not None and found.rate < LEAST_SENSE)
@@ -147,6 +149,12 @@ def spec_decode_not_profitable(case: RuleContext) -> Advice | None:
             else "with fewer drafted tokens `Mean acceptance length` falls."
         ),
     )
+
+
+def _has_few_steps(case: RuleContext, found: Acceptance) -> bool:
+    """Return whether so few steps had drafts that their rates are those of a few answers; without counts they are not known."""
+    drafted = sum(line.drafted or 0 for line in case.run.speculation)
+    return 0 < drafted < FEW_STEPS * len(found.positions)
 
 
 def _confidence(case: RuleContext, found: Acceptance, never: bool) -> Confidence:
