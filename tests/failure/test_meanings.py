@@ -13,7 +13,9 @@ def test_names_and_shapes_of_weights_are_told_apart():
             "\n".join(framed("EngineCore_DP0 pid=9", ["EngineCore failed to start.", *lines], "core.py:708"))
         ).explanation
 
-    assert load("KeyError: 'model.layers.3.mlp.gate.weight'").startswith("A name among the weights")
+    assert load("KeyError: 'model.layers.3.mlp.gate.weight'").startswith(
+        "The checkpoint has a weight under a name"
+    )
     assert load(
         "AssertionError: Attempted to load weight (torch.Size([8, 3])) into parameter (torch.Size([8, 4]))"
     ).startswith("The shape of a weight")

@@ -15,10 +15,13 @@ def steps(text: str) -> str:
     return " ".join([*(one.knob for one in found.changes), *found.alternatives])
 
 
-def test_the_sentence_names_place_caller_and_phase():
+def test_the_sentence_names_caller_and_phase_and_leaves_the_place_to_the_title():
     caller = Place("vllm/v1/engine/core.py", "step")
-    words = root(while_serving("IndexError: x", caller, Place(f"vllm/{SCHEDULER}", "schedule"))).explanation
-    assert "Raised in scheduler.py, schedule, called from core.py, step, after start-up." in words
+    found = root(while_serving("IndexError: x", caller, Place(f"vllm/{SCHEDULER}", "schedule")))
+    assert found.title == "IndexError in scheduler.py, schedule"
+    assert found.explanation.endswith(
+        "No known cause matches this error. Called from core.py, step, after start-up."
+    )
 
 
 def test_a_long_sentence_keeps_its_end():

@@ -433,8 +433,9 @@ def test_a_check_without_a_sign_of_a_start_has_stopped_none(above: str, refused:
     file = "C:\\py\\Lib\\site-packages\\" + _GROW[0]
     found = root(raised((file, *_GROW[1:]), error=_LOCKED, above=above))
     assert (found.id == "settings-refused") is refused
-    assert "workspace.py, _grow" in found.explanation
-    assert "C:" not in found.explanation
+    said = f"{found.title} {found.explanation}"
+    assert "workspace.py, _grow" in said
+    assert "C:" not in said
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_a_line_that_happens_to_precede_a_traceback_proves_nothing() -> None:
 
 def test_a_line_of_a_box_without_a_place_proves_nothing() -> None:
     """A frame that the box wraps leaves its function alone on a line."""
-    assert "Raised in llm_engine.py, step [L12, L1]." in report(BOXED)
+    assert "No known cause matches this error [L12, L1]." in report(BOXED)
     wrapped = [line.replace(".py:305 in step         ", ".py:305 in              ") for line in BOXED]
     wrapped.insert(1, "│ step                                                                            │")
     assert "│ step" not in report(wrapped)

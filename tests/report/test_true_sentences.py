@@ -43,7 +43,7 @@ def test_the_verdict_of_a_failure_explains_and_does_not_repeat_its_decisive_line
     text = report([line.replace("speculative_config", "load_config") for line in FAILED_LOAD])
     screen = text.split("## What broke")[0]
     assert screen.count("layers.0.attention.wk.weight") == 1
-    assert "does not match the model class" in screen
+    assert "under a name that the model class of this release does not have" in screen
 
 
 def test_a_part_of_a_load_that_failed_is_not_called_unexplained() -> None:

@@ -94,7 +94,14 @@ def _library_of(deepest: Frame) -> str:
 
 
 def raised_in(
-    place: Frame, owner: str, phase: str, raised: Raised, caller: Frame | None, feature: str
+    place: Frame,
+    owner: str,
+    phase: str,
+    raised: Raised,
+    caller: Frame | None,
+    feature: str,
+    *,
+    in_title: bool,
 ) -> str:
     """Return where and when an exception was raised: Raised in loader.py, load_weights (vLLM), while the model was loaded.
 
@@ -105,6 +112,7 @@ def raised_in(
         raised: the exception.
         caller: the frame of vLLM that called the place, or None.
         feature: the feature of vLLM whose code led there, or "".
+        in_title: whether the title of the finding names the place.
     """
     deepest = raised.frames[-1]
     where = (
@@ -125,9 +133,12 @@ def raised_in(
     elif library in {PYTHON, *TENSOR_LIBRARIES} and library != owner_of(place.file):
         words, called = raised_at(deepest, f"{where}{whose}"), ""
     else:
-        words = f"Raised in {where}{whose}"
+        words = "" if in_title else f"Raised in {where}{whose}"
     within = f"in the code of {feature}" if feature else ""
     parts = [words, called, within, phase]
     if len(", ".join(parts)) > _LONGEST:
         parts.remove(called)
-    return ", ".join(filter(None, parts))
+    found = ", ".join(filter(None, parts))
+    if found in (phase, within, f"{within}, {phase}"):
+        return f"Raised {found}" if found else ""
+    return f"{found[:1].upper()}{found[1:]}"

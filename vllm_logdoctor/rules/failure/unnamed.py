@@ -160,7 +160,9 @@ def _words(
     caller = place.own if place.of_library else caller_of(at, place.frames) if named and at else None
     feature = feature_of(place.frames) if place.is_code else None
     raised_words = (
-        raised_in(at, owner_words, phase_words, raised, caller, feature.name if feature else "")
+        raised_in(
+            at, owner_words, phase_words, raised, caller, feature.name if feature else "", in_title=named
+        )
         if at and raised is not None
         else ""
     )
