@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.rules.making import a_run, advice, knobs, load, sample
+from vllm_logdoctor import analyze
 from vllm_logdoctor.rules.bottleneck import bottleneck_of, limit_is_probable
 from vllm_logdoctor.rules.limits import limit_of, majority, smoothed
 from vllm_logdoctor.rules.load import Span, load_of
@@ -238,6 +239,21 @@ def test_an_offline_engine_that_prints_nothing_may_have_worked_all_the_same() ->
         a_run(), samples=[], kind="offline", startup_complete=True, accesses=Counter(), progress=[]
     )
     assert bottleneck_of(silent).reason == "The engine started; what it computed is not in the log"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(1.0, "and was shut down at once"), (9.0, "what it computed")]
+)
+def test_an_offline_engine_that_is_shut_down_at_once_has_computed_nothing(seconds: float, words: str) -> None:
+    line = "INFO 10-29 13:01:{:02.0f} [core.py:214] {}"
+    lines = [
+        line.format(
+            5, "Initializing a V1 LLM engine (v0.10.1) with config: model='org/m', speculative_config=None"
+        ),
+        line.format(25, "init engine (profile, create kv cache, warmup model) took 8.74 seconds"),
+        f"DEBUG 10-29 13:01:{25 + seconds:02.0f} [core.py:696] EngineCore exiting.",
+    ]
+    assert words in analyze(lines).to_markdown()
 
 
 @pytest.mark.parametrize(

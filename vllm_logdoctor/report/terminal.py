@@ -187,6 +187,8 @@ def _startup(page: Page) -> Iterator[RenderableType]:
     if not total or not phases:
         return
     longest = sorted(phases, key=lambda one: -(one.seconds or 0.0))[:_PHASES]
+    # Of stamps in whole seconds the sum of the phases may exceed the length of the start.
+    whole = max(total, sum(phase.seconds or 0.0 for phase in phases))
     table = Table(box=None, padding=(0, 1), show_header=False)
     for phase in phases:
         if phase in longest:
@@ -194,8 +196,8 @@ def _startup(page: Page) -> Iterator[RenderableType]:
             table.add_row(
                 Text(_shown(phase_words(phase.name))),
                 Text(duration(seconds), justify="right"),
-                Text(share(seconds, total), justify="right"),
-                Text("█" * round(_BAR * min(1.0, seconds / total)), style="blue"),
+                Text(share(seconds, whole), justify="right"),
+                Text("█" * round(_BAR * min(1.0, seconds / whole)), style="blue"),
             )
     yield Text(f"Start-up: {duration(total)}", style="bold")
     yield Padding(table, (0, 0, 1, 0))

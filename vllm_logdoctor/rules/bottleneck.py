@@ -37,6 +37,7 @@ from vllm_logdoctor.rules.load import (
     Load,
     Span,
     agreed_on,
+    at_most_at_once,
     evidence_of_sample,
     load_of,
     queue_first,
@@ -60,6 +61,7 @@ LEAST_SECONDS = 5.0
 ONE_FAILED = "The only request to the model failed"
 
 _LONGEST_ERROR = 160
+_AT_ONCE = 2.0  # Seconds between the end of a start and a clean shutdown, too few for any work.
 # FileNotFoundError: [Errno 2] No such file or directory: '/.cache'      A line of a traceback is indented, or code.
 _STATES_ERROR = lazy_pattern(r"(?i)(?!traceback)(?=\w).*(?:error|fail|exception)")
 _LAST_SIGNS = {
@@ -143,7 +145,9 @@ def _without_statistics(run: Run) -> Bottleneck:
         return Bottleneck("none-clear", "The log has no statistics lines that show a limit", (proof,))
     if run.kind == "offline" and run.startup_complete:
         ready = f"was ready after {duration(run.startup_seconds)}" if run.startup_seconds else "started"
-        return Bottleneck("startup-only", f"The engine {ready}; what it computed is not in the log")
+        unknown = "; what it computed is not in the log"
+        after = " and was shut down at once" if _ended_at_once(run) else unknown
+        return Bottleneck("startup-only", f"The engine {ready}{after}")
     if run.startup_complete or run.config or run.measured or run.phases:
         part = "the" if run.startup_complete else "a part of the"
         return Bottleneck("startup-only", f"The log shows {part} start-up and no load")
@@ -169,6 +173,12 @@ def _without_statistics(run: Run) -> Bottleneck:
             f"{requests.count:,} received request{'s' if requests.count > 1 else ''} and no statistics lines"
         )
     return Bottleneck("startup-only", f"The log has {shown}")
+
+
+def _ended_at_once(run: Run) -> bool:
+    """Return whether a run was shut down right behind its start."""
+    ready = run.startup.end if run.startup is not None and run.outcome == "clean_shutdown" else None
+    return ready is not None and run.ended is not None and run.ended - ready <= _AT_ONCE
 
 
 def _of_failed_check(run: Run, failed: FailedCheck) -> Bottleneck:
@@ -380,7 +390,7 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
     most = max((span.sample.running or 0 for span in held), default=0)
     if name == "client-limited" and load.is_short:
         agreed = agreed_on(load) if len(held) == len(load.busy) else ""
-        return f"{agreed}: the client set the pace" if agreed else _few_lines(load)
+        return f"{agreed}: the client set the pace" if agreed else at_most_at_once(load)
     slots = slots_in_a_line(run)
     if name == "client-limited" and slots and most >= SLOTS_TAKEN * slots:
         return f"The queue was empty {{span}}, with up to {most:,} of {slots:,} max_num_seqs slots taken"
@@ -408,15 +418,6 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
     if name == "host-limited" and run.platform in ("npu", "xpu", "hpu", "tpu", "cpu"):
         return _MEANING[name].replace("GPU", run.platform.upper())
     return _MEANING[name]
-
-
-def _few_lines(load: Load) -> str:
-    """Return what too few lines to judge a client show of its requests, with a place for their extent."""
-    most = max((span.sample.running or 0 for span in load.busy), default=0)
-    if not most:
-        return "Only short requests {span}: none was running at the end of an interval"
-    per_engine = " in an engine" if load.engines > 1 else ""
-    return f"At most {most:,} request{'' if most == 1 else 's'} at once{per_engine} {{span}}, and none waited"
 
 
 def offloaded_gib(run: Run) -> float:

@@ -275,6 +275,21 @@ def agreed_on(load: Load) -> str:
     return words.removesuffix(" with load").replace(" with load,", ",")
 
 
+def at_most_at_once(load: Load) -> str:
+    """Return what too few lines to judge a client by show of its requests, with a place for their extent.
+
+    Example:
+        >>> lines = [Sample(10.0 * n, n, 0, prompt=0.0, generation=77.0, running=n, waiting=0) for n in (1, 2)]
+        >>> at_most_at_once(load_of(Run(samples=lines)))
+        'At most 2 requests at once {span}, and none waited'
+    """
+    most = max((span.sample.running or 0 for span in load.busy), default=0)
+    if not most:
+        return "Only short requests {span}: none was running at the end of an interval"
+    per_engine = " in an engine" if load.engines > 1 else ""
+    return f"At most {most:,} request{'' if most == 1 else 's'} at once{per_engine} {{span}}, and none waited"
+
+
 def weighted_median(spans: Iterable[Span], value: Callable[[Sample], float]) -> float:
     """Return the median of a figure, each sample weighted by its seconds, the middle between two; 0 without samples."""
     # In whole milliseconds, so that two halves are equal.

@@ -105,7 +105,7 @@ def _phases(page: Page) -> list[str]:
             "",
         ]
     several = len({phase.process for phase in shown}) > 1
-    rows = [_row(page, phase, total, several, depth) for phase, depth in nested(shown)]
+    rows = [_row(page, phase, _whole(shown, total), several, depth) for phase, depth in nested(shown)]
     if total:
         whole = "start-up" if started else "start-up so far"
         rows.append(
@@ -113,6 +113,12 @@ def _phases(page: Page) -> list[str]:
         )
     header = ["phase", *(["process"] if several else []), "from", "time", "share", "evidence"]
     return [*table(header, rows), ""]
+
+
+def _whole(shown: Sequence[Phase], total: float | None) -> float | None:
+    """Return the seconds of which the phases are shares: of stamps in whole seconds their sum may exceed the length of the start."""
+    parts = sum(phase.seconds or 0.0 for phase, depth in nested(shown) if not depth)
+    return max(total, parts) if total else None
 
 
 def _until_failure(page: Page, shown: Sequence[Phase], total: float) -> list[str]:

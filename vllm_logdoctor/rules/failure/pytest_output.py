@@ -89,10 +89,10 @@ def findings_of_tests(context: FailureContext, rules: FailureRules) -> Iterator[
     tests = plural(len(failed), "test") + (f" of {next(iter(files))}" if len(files) == 1 else "")
     if len(errors) > 1:
         title = f"{tests} with {len(errors):,} different errors"
-        words = f"{tests} failed: {_listed(errors)}."
+        words = f"{_listed(errors)}."
     elif wrapped:
         title = f"{tests}; the error is not in this log"
-        words = f"{tests} failed. The message is of the code that starts the process of a test: why it ended is not in this log."
+        words = "The message is of the wrapper that runs each test in a process of its own: why this process failed is not in this log."
     else:
         title = f"{tests} failed" if len(failed) > 1 else "A test failed"
         words = (
