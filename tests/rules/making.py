@@ -155,8 +155,10 @@ def _see(run: Run, found: Event) -> None:
 
 
 def advice(run: Run, objective: str = "balanced") -> dict[str, Finding]:
-    """The performance findings of a run by id, in order."""
-    return {found.id: found for found in performance_findings(run, bottleneck_of(run), objective)}
+    """The performance findings of a run by id, in order; each that changes something says how to check it."""
+    found = {one.id: one for one in performance_findings(run, bottleneck_of(run), objective)}
+    assert [name for name, one in found.items() if one.changes and not one.verify] == []
+    return found
 
 
 def knobs(found: Finding) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def of_the_start(page: Page) -> tuple[Finding, ...]:
     """Return the findings worth proposing for a start that the log leaves unfinished: on the phase with which it ends."""
     last = max((line.line for phase in page.run.phases for line in phase.evidence), default=0)
     found = worthwhile(page) if is_cut_off(page) else ()
-    on_start = (one for one in found if one.id.startswith(("slow-startup-", "slow-weight-loading")))
+    on_start = (one for one in found if one.id.startswith(("slow-startup-", "slow-weight-loading-storage")))
     return tuple(one for one in on_start if max(line.line for line in one.evidence) >= last)
 
 
