@@ -20,7 +20,7 @@ from tests.commands import logdoctor
 from tests.parse.planted_secrets import BY_NAME, BY_PLACE, BY_SHAPE, token
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.mcp_server.roots import Roots
-from vllm_logdoctor.mcp_server.tools import MOST_CHARACTERS, Tools, page
+from vllm_logdoctor.mcp_server.tools import MOST_CHARACTERS, Tools, page, run_facts
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -428,3 +428,11 @@ def test_the_command_needs_a_folder(tmp_path: Path) -> None:
     refused = logdoctor("mcp", "--root", "none", cwd=tmp_path)
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (2, "", 1)
     assert logdoctor("mcp", cwd=tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "heading"),
+    [("eager-mode", "# "), ("--max-num-seqs", "# --max-num-seqs"), ("VLLM_USE_V1", "# VLLM_USE_V1")],
+)
+def test_a_rule_a_flag_and_a_variable_are_explained_by_name(name: str, heading: str) -> None:
+    assert run_facts(name).startswith(heading)

@@ -100,3 +100,9 @@ def test_the_ratio_turns_over_when_the_runs_change_places(ratio: float, running:
     assert back.ratio is not None
     assert there.ratio * back.ratio == pytest.approx(1.0)
     assert there.ratio == pytest.approx(ratio, rel=0.02)
+
+
+def test_levels_are_in_the_order_of_their_requests_whichever_ran_first() -> None:
+    levels = load_levels([*samples(16, 900, 4), *samples(2, 90, 4), *samples(8, 500, 4)])
+    assert [level.low for level in levels] == sorted(level.low for level in levels)
+    assert len(levels) == 3

@@ -171,3 +171,21 @@ def test_a_series_of_prometheus_has_its_last_value_and_all_of_several(
 def test_an_answer_at_one_time_has_a_value_without_a_name_and_each_model_once() -> None:
     found = api(*({"metric": {"model_name": name}, "value": [1, "3.5"]} for name in ("b", "a", "b")))
     assert [one[:3] for one in found] == [("value", 3.5, "last value")] * 3 + [("model", "a", ""), ("model", "b", "")]  # fmt: skip
+
+
+def test_a_table_of_llama_bench_gives_speed_spread_and_size_of_each_test() -> None:
+    table = (
+        "| model | size | params | backend | ngl | test | t/s |\n"
+        "| --- | ---: | ---: | --- | --: | --: | ---: |\n"
+        "| qwen2 1.5B Q4_K | 1.04 GiB | 1.54 B | CUDA | 99 | pp512 | 5023.31 ± 12.50 |\n"
+        "| qwen2 1.5B Q4_K | 1.04 GiB | 1.54 B | CUDA | 99 | tg128 | 121.70 ± 0.40 |\n"
+    )
+    model = "qwen2 1.5B Q4_K"
+    assert rows_of(table) == [
+        ("pp512", 5023.31, "tok/s", model, 3),
+        ("pp512 spread", 12.5, "tok/s", model, 3),
+        ("size", "1.04 GiB", "", model, 3),
+        ("tg128", 121.7, "tok/s", model, 4),
+        ("tg128 spread", 0.4, "tok/s", model, 4),
+        ("size", "1.04 GiB", "", model, 4),
+    ]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections import deque
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +22,7 @@ from vllm_logdoctor.fleet.batches import Batch, read_batch
 from vllm_logdoctor.fleet.inventory import logs_of
 from vllm_logdoctor.fleet.jobs import job_of
 from vllm_logdoctor.fleet.library import Fleet
-from vllm_logdoctor.fleet.mapping import WorkerPool
+from vllm_logdoctor.fleet.mapping import WorkerPool, given, outcomes, usable_cores
 from vllm_logdoctor.fleet.reading import ReadOptions, read_log
 from vllm_logdoctor.fleet.schema import TABLES
 from vllm_logdoctor.fleet.store import Store
@@ -293,3 +295,55 @@ def _rows(store: Path, paths: list[Path], **given: Any) -> dict[str, list[str]]:
         )
         for table in TABLES
     }
+
+
+class _AtOnce(Executor):
+    """Runs what it gets at once, and keeps what a Dask client has beside it."""
+
+    def __init__(self, **threads: int) -> None:
+        self._client = SimpleNamespace(nthreads=lambda: threads) if threads else None
+
+    def submit(self, fn: Any, /, *args: Any, **more: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(fn(*args, **more))
+        return done
+
+
+def test_a_client_of_dask_works_with_all_threads_of_its_workers() -> None:
+    assert given(_AtOnce(a=2, b=3)).count == 5
+    assert given(ThreadPoolExecutor(3)).count == 3
+    assert given(_AtOnce()).count == usable_cores()
+
+
+@pytest.mark.parametrize(
+    ("isolated", "count", "opened"), [(False, 2, [2, 1]), (True, 2, [2]), (False, 1, [1])]
+)
+def test_a_log_that_killed_a_worker_is_read_by_a_worker_of_its_own_where_others_could_end_with_it(
+    isolated: bool, count: int, opened: list[int], tmp_path: Path
+) -> None:
+    def batch(name: str) -> Batch:
+        return Batch(name, str(tmp_path / "store"), (), ReadOptions(), ("", 0), alone=name == "a")
+
+    asked: list[int] = []
+
+    def open_executor(workers: int) -> nullcontext[Executor]:
+        asked.append(workers)
+        return nullcontext(_AtOnce())
+
+    waiting = deque(map(batch, "ab"))
+    read = [one.id for one, _ in outcomes(waiting, WorkerPool(count, open_executor, isolated))]
+    assert asked == opened
+    assert set(read) == {"a", "b"}
+    assert read[-1] == "a" or opened == [count]
+
+
+def test_again_reads_what_another_version_had_read_and_nothing_else(
+    tmp_path: Path, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, found, reading = Store(tmp_path / "store"), list(logs_of([str(logs)])), ReadOptions()
+    workers = WorkerPool(1, lambda _: nullcontext(_AtOnce()), isolated=True)
+    assert add(store, found, reading, workers).read == 7
+    assert add(store, found, reading, workers, again=True).known == 7
+    monkeypatch.setattr("vllm_logdoctor.fleet.adding.engine_of", lambda _: "the next version")
+    assert add(store, found, reading, workers).known == 7
+    assert add(store, found, reading, workers, again=True).read == 7

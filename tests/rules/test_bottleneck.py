@@ -453,3 +453,18 @@ def test_a_batch_that_fills_all_slots_without_a_queue_is_not_called_too_small() 
     )
     assert bottleneck_of(run).reason.endswith("with up to 256 of 256 max_num_seqs slots taken")
     assert "client-concurrency-bound" not in advice(run)
+
+
+@pytest.mark.parametrize(
+    ("requests", "said"),
+    [
+        (0, "neither statistics lines nor requests"),
+        (1, "1 received request and no"),
+        (2, "2 received requests and no"),
+    ],
+)
+def test_a_log_without_load_says_which_requests_it_has(requests: int, said: str) -> None:
+    line = "Received request cmpl-{}: prompt: 'a', params: SamplingParams(n=1), prompt_token_ids: None, lora_request: None."
+    run = a_run(messages=tuple(line.format(number) for number in range(requests)))
+    run.startup_complete, run.config, run.measured = False, {}, {}
+    assert said in bottleneck_of(run).reason

@@ -138,3 +138,9 @@ def test_the_hybrid_cache_manager_is_given_back_where_an_argument_took_it() -> N
         "--disable-hybrid-kv-cache-manager": None
     }
     assert advice(a_run(messages=(WINDOW,)))["window-layers-keep-whole-cache"].changes == ()
+
+
+@pytest.mark.parametrize(("rate", "severity"), [(2.8, "high"), (3.2, "low")])
+def test_missing_cores_matter_most_where_the_host_is_the_limit(rate: float, severity: str) -> None:
+    run = a_run(messages=(cores(1),), samples=load((9, {"running": 2, "generation": rate, "kv": 5.0})))
+    assert advice(run)["few-processor-cores"].severity == severity

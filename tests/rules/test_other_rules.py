@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -59,6 +60,17 @@ def test_default_expert_sizes_promise_no_factor() -> None:
     effect = advice(a_run(messages=(line,)))["moe-kernel-untuned"].effect
     assert effect is not None
     assert effect.high <= 1.17
+
+
+@pytest.mark.parametrize(("version", "named"), [("0.10.1", False), ("0.10.2", True)])
+def test_the_folder_of_tuned_sizes_is_named_to_releases_that_read_it(version: str, named: bool) -> None:
+    line = (
+        "Using default MoE config. Performance might be sub-optimal! Config file not found at"
+        " ['/opt/E=128,N=384,device_name=NVIDIA_L4.json']"
+    )
+    tune, *folder = advice(a_run(messages=(line,), version=version))["moe-kernel-untuned"].changes
+    assert "benchmark_moe.py --tune" in tune.knob
+    assert any("VLLM_TUNED_CONFIG_FOLDER" in change.knob for change in folder) is named
 
 
 def test_a_missing_flashinfer_sampler_promises_nothing() -> None:
@@ -165,13 +177,17 @@ def test_an_offline_batch_says_how_many_of_its_own_prompts_a_small_cache_holds(
     assert words in advice(run)["few-full-length-requests-fit"].explanation
 
 
-def test_messages_without_a_rule_are_reported_together_without_a_number() -> None:
+@pytest.mark.parametrize(("message", "severity"), [("high", "low"), ("medium", "low"), ("low", "info")])
+def test_messages_without_a_rule_are_reported_together_without_a_number(message: Any, severity: str) -> None:
     run = a_run(messages=("Using FlashInfer for top-p & top-k sampling.",))
     seen = run.messages["sampler-flashinfer"]
-    slow = replace(seen.first[0].pattern, verdict="costs-performance", meaning="It is slow.", pack="x")
+    slow = replace(
+        seen.first[0].pattern, verdict="costs-performance", meaning="It is slow.", pack="x", severity=message
+    )
     seen.first[0] = replace(seen.first[0], pattern=slow)
     found = advice(run)["slower-paths-taken"]
     assert "It is slow." in found.explanation
+    assert found.severity == severity
     assert found.effect is None
     assert not found.changes
 

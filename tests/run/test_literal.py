@@ -80,3 +80,11 @@ def test_a_forgotten_comma() -> None:
 
 def test_deep_nesting_ends() -> None:
     assert isinstance(read_value("[" * 5000 + "]" * 5000), list)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("8192", 8192), ("-3", -3), ("0.5", 0.5), ("1e3", 1000.0), ("9" * 400, "9" * 400)]
+)
+def test_a_number_beyond_any_setting_stays_text(text: str, value: Any) -> None:
+    (found,) = read_pairs(f"n={text}").values()
+    assert (found, type(found)) == (value, type(value))

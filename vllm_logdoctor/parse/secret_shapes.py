@@ -247,4 +247,4 @@ def changes_class(text: str) -> bool:
 
 def _class_changes(run: str) -> int:
     """Count how often a small letter, a capital or a digit is followed by one of the other two."""
-    return max(0, len(_ONE_KIND.findall(run)) - 1)
+    return len(_ONE_KIND.findall(run)) - 1
