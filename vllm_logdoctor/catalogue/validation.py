@@ -35,7 +35,7 @@ CONDITIONS = ("near", "without", "type", "frames", "not_frames", "raised_in")
 # What every run gives to templates and conditions, beside its settings: `rules.failure`.
 _OF_ALL_RUNS = frozenset(
     {
-        *("engine", "kind", "model_kind", "named_settings", "place"),
+        *("engine", "kind", "model_kind", "named_settings", "fork_settings", "place"),
         *("platform", "raised", "raised_in", "ranks", "version", "weights_share"),
     }
 )

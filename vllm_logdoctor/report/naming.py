@@ -11,6 +11,8 @@ from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.release_terms import options_of_fork
+from vllm_logdoctor.run.blockphase import phase_of_block
+from vllm_logdoctor.run.blocks import blocks_of
 from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.identity import FROM_PATH, ONE_SITE, is_inferred, release_words
 from vllm_logdoctor.run.job import words_of_limit
@@ -355,8 +357,18 @@ def failed_state(run: Run) -> str:
         return "BUILD"  # pip installs packages that do not fit together, and only says so.
     if run.kind == "offline" and run.outcome == "clean_shutdown":
         return "PROGRAM FAILED after all prompts were answered"
+    if _failed_at_import(run):
+        return "FAILED at import"
     otherwise = "FAILED" if run.job is not None and run.job.exit_status else "ERROR"
     return _STATES_BY_KIND.get(run.kind) or _of_kind(run, STATES.get(run.outcome, otherwise))
+
+
+def _failed_at_import(run: Run) -> bool:
+    """Return whether a program that shows nothing else of a run failed while it imported modules: it may not start an engine at all."""
+    if run.kind != "unknown" or run.outcome != "crashed_at_startup" or start_seen(run):
+        return False
+    blocks = blocks_of(trail_of(run))
+    return bool(blocks) and all(phase_of_block(one) == "import" for one in blocks)
 
 
 def _of_kind(run: Run, words: str) -> str:

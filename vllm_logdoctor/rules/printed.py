@@ -26,6 +26,8 @@ _SIZE_IN_TOKENS = "0.8.0"
 _SIZE_BY_DEVICE = "0.30.0"
 _V1_BY_DEFAULT = "0.8.0"
 _V0_GONE = "0.11.0"
+_SCHEDULING_ON = "`Asynchronous scheduling is enabled.` at the start"
+_SCHEDULING_SAID_IF_OFF = "0.27.0"
 _SERVERS_ONLY = "`Application startup complete`"
 _NAMED = lazy_pattern(r"`([^`]+)`")
 # Then `GPU KV cache size` (engine V0: `# GPU blocks`) is printed.
@@ -56,6 +58,10 @@ def as_printed(text: str, run: Run) -> str:
         'Then `GPU KV cache size`.'
     """
     version = run.release
+    if at_least(version, _SCHEDULING_SAID_IF_OFF):
+        text = text.replace(
+            _SCHEDULING_ON, "no line at the start says that asynchronous scheduling is disabled"
+        )
     engine = run.engine or _usual_engine(version)
     if at_least(version, _SIZE_IN_TOKENS) is False:
         text = text.replace(_LOADED, "`Loading model weights took N GB`")

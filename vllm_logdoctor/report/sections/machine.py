@@ -80,7 +80,7 @@ def _hardware(page: Page) -> Iterator[Row]:
     yield from _logged(page, _OF_HARDWARE)
     hosts = sorted({process.host for process in run.processes if process.host})
     if hosts:
-        yield ["hosts or containers named", ", ".join(inline(host, 60) for host in hosts[:8]), ""]
+        yield ["hosts or containers in line prefixes", ", ".join(inline(host, 60) for host in hosts[:8]), ""]
 
 
 def _software(page: Page) -> Iterator[Row]:

@@ -65,6 +65,13 @@ _FEATURES = (
     ),
 )
 _WITHOUT_GRAPHS = "Start with `--enforce-eager`: the error was raised while CUDA graphs were captured."
+# vllm/compilation/decorators.py, line 245, in __call__: model_output = self.forward(*args, **kwargs)
+_COMPILED = lazy_pattern(r"/vllm/compilation/decorators\.py$")
+_NOT_COMPILED = "return self.forward("
+_WITHOUT_COMPILE = (
+    "Start without torch.compile (`-O0`, or without `--compilation-config`): its code raised the error. In engine V0"
+    " `--enforce-eager` leaves it on."
+)
 _DEMO_SERVER = lazy_pattern(r"/vllm/entrypoints/api_server\.py$")
 _OTHER_SERVER = "Start the OpenAI-compatible server instead (`vllm serve`): vllm.entrypoints.api_server is a demonstration."
 _V1 = lazy_pattern(r"/vllm/v1/")
@@ -113,7 +120,7 @@ def steps_around(
         changed = feature.flag and flag_exists(feature.flag, release_of(run)) is not False
         return () if changed else (feature.step,)
     if phase == "graph-capture":
-        return (_WITHOUT_GRAPHS,)
+        return (_WITHOUT_COMPILE if _is_compiled_in_v0(frames) else _WITHOUT_GRAPHS,)
     if phase == "profiling" and raised.name == "AssertionError" and own and _MODEL.search(own[-1]):
         return (_PROFILED,)
     if own and _DEMO_SERVER.search(own[-1]):
@@ -127,6 +134,12 @@ def steps_around(
     if run.may_have_several_engines:
         return ()  # Servers with data parallelism are V1's.
     return (_WITHOUT_V1,) if at_least(release, _LAST_WITH_BOTH_ENGINES) is False else ()
+
+
+def _is_compiled_in_v0(frames: Sequence[Frame]) -> bool:
+    """Return whether torch.compile's code raised an error in the V0 engine, which compiles whatever `--enforce-eager` says."""
+    compiled = any(_COMPILED.search(one.file) and not one.code.startswith(_NOT_COMPILED) for one in frames)
+    return compiled and any(_OF_V0.search(one.file) for one in frames)
 
 
 def step_of_build(frames: Sequence[Frame], raised: Raised, run: Run) -> str:

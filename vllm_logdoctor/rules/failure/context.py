@@ -34,6 +34,7 @@ _PROSE = lazy_pattern(
 )
 # transport/net_ib.cc:1234 NCCL WARN NET/IB : Got completion from peer      libfabric:1:2::efa:ep_ctrl:open():225<warn> Unable to create QP
 LIBRARY_WARNED = lazy_pattern(r"\bWARN\b|<warn>")
+_WORKERS_STOPPED = "Executor: workers still running after grace period; sending SIGTERM"
 _MARKS_REACH = 400
 """A message tells the phase of the records below it, up to so many."""
 
@@ -112,6 +113,12 @@ class FailureContext:
         if ready is None:
             return self.ending.outcome == "crashed_while_serving"
         return ready < place
+
+    def is_of_stopped_worker(self, block: Block) -> bool:
+        """Return whether a worker raised a block after the executor had sent its workers SIGTERM: another failure was before."""
+        sent = next((one for one in self.trail if _WORKERS_STOPPED in one.message), None)
+        after = sent is not None and self.place(sent) < self.place(block.first)
+        return after and block.process.role == "worker"
 
     def time_at(self, position: int) -> float | None:
         """Return the time of the nearest record at or above a place that has one."""

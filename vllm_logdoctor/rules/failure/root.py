@@ -104,7 +104,7 @@ def _from_blocks(
         raised = context.blocks[number].raised
         if not any(one.frames for one in raised) and raised[-1].statement in with_frames:
             continue  # A logger printed the exception, the traceback with its places is elsewhere.
-        if _repeats(context, number):
+        if _repeats(context, number) or context.is_of_stopped_worker(context.blocks[number]):
             continue
         found: list[_Candidate] = []
         for observation in context.exceptions([number]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -13,6 +13,7 @@ from vllm_logdoctor.knowledge.flags import flag_exists
 from vllm_logdoctor.knowledge.history import facts_at, names
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.cache_to_give import LITTLE_GIB, spare
+from vllm_logdoctor.rules.release_terms import options_of_fork
 from vllm_logdoctor.run.model import Run
 from vllm_logdoctor.texts import gib_of
 
@@ -32,7 +33,7 @@ def values_of(rule_id: str, groups: Mapping[str, str], facts: Mapping[str, Any],
     """Return facts of the run, groups of the match as numbers where they are, and what can be computed from both."""
     values: Values = {**facts, **{name: number(text) for name, text in groups.items()}}
     values["weights_share"] = _weights_share(values)
-    values["named_settings"] = _settings_named(str(values.get("what") or ""), run)
+    values["named_settings"], values["fork_settings"] = _settings_named(str(values.get("what") or ""), run)
     tried, left = gib_of(str(values.get("tried"))), gib_of(str(values.get("left")))
     if tried and left and left >= tried:
         values["left_unused"] = values.pop("left")
@@ -56,18 +57,24 @@ def number(text: str) -> Any:
     return float(plain) if _REAL.fullmatch(plain) else text
 
 
-def _settings_named(message: str, run: Run) -> str | None:
-    """Return the given arguments that a message speaks of: by name, or by a word that few settings of vLLM have.
+def _settings_named(message: str, run: Run) -> tuple[str | None, str | None]:
+    """Return the given arguments that a message speaks of, by name or by a word that few settings of vLLM have; those of a fork apart.
 
     Tiered cache requires 78 main specs: enable_tiered_cache, tiered_cache_path
     """
     words = {word for word in _NAME_WORD.findall(message.lower()) if _settings_with(word) <= _FEW_SETTINGS}
     named = [
-        f"`{name}`"
+        name
         for name in map(str, run.arguments)
         if "_" in name and (name in message or words.intersection(name.split("_")))
     ]
-    return ", ".join(named) or None
+    forked = [name for name in named if f"--{name.replace('_', '-')}" in options_of_fork(run)]
+    known = [name for name in named if name not in forked]
+    return _in_code(known), _in_code(forked)
+
+
+def _in_code(names: Sequence[str]) -> str | None:
+    return ", ".join(f"`{name}`" for name in names) or None
 
 
 @cache
@@ -376,7 +383,8 @@ def _flag_of_setting(values: Mapping[str, Any]) -> Values:
     """
     setting, wanted = values.get("setting"), values.get("wanted")
     if not setting:
-        return {} if values.get("stated") else {"condition": values.get("what")}
+        said = any(values.get(name) for name in ("stated", "named_settings", "fork_settings"))
+        return {} if said else {"condition": values.get("what")}
     subject = _SUBJECT.search(str(values.get("what")))
     found: Values = {"feature": subject["name"] if subject else "the feature that asks for it"}
     if str(values.get(str(setting))) != str(wanted):

@@ -1,0 +1,118 @@
+"""Where the log decides between two causes or two remedies, the report gives that one and not both."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.failure.judging import diagnosis, raised, root
+from tests.failure.records import framed, traceback
+from tests.failure.two_ranks import START, engine, text
+from vllm_logdoctor import analyze
+
+SIGTERM = "(EngineCore_DP0 pid=9) WARNING 05-01 10:00:05 [multiproc_executor.py:441] [shutdown] Executor: workers still running after grace period; sending SIGTERM count=1"
+WAITED = "Exception: WorkerProc initialization failed due to an exception in a background process. See stack trace for root cause."
+
+
+def _of_worker(clock: str) -> list[str]:
+    lines = [
+        "WorkerProc failed to start.",
+        *traceback(("load_model", "f.get_tensor(name)"), ends="ValueError: no shape"),
+    ]
+    return framed("Worker_TP1 pid=91", lines, "multiproc_executor.py:571", clock)
+
+
+def test_what_a_worker_raises_after_sigterm_of_the_executor_is_no_cause() -> None:
+    stopped = root(text(START, [SIGTERM], _of_worker("10:00:05"), engine(WAITED, "10:00:08")))
+    assert stopped.id == "cause-not-in-log"
+    assert "its error is not in this log" in stopped.title
+    assert stopped.alternatives[0].startswith("Find out what ended the first worker")
+
+
+def test_what_a_worker_raises_before_sigterm_of_the_executor_is_the_cause() -> None:
+    found = root(text(START, _of_worker("10:00:00"), [SIGTERM], engine(WAITED, "10:00:08")))
+    assert "no shape" in found.evidence[0].text
+
+
+PARSER = "/opt/vllm/entrypoints/openai/tool_parsers/hermes_tool_parser.py"
+
+
+def _tool_call(function: str, error: str) -> str:
+    lines = [
+        "Error in extracting tool call from response.",
+        "Traceback (most recent call last):",
+        f'  File "{PARSER}", line 87, in {function}',
+        "    json.loads(found)",
+        f"json.decoder.JSONDecodeError: {error}",
+    ]
+    found = diagnosis("\n".join(framed("", lines, "hermes_tool_parser.py:108"))).findings[0]
+    return " ".join((found.explanation, *found.alternatives))
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        ("Expecting value: line 1 column 1 (char 0)", "empty or does not begin with JSON"),
+        ("Extra data: line 3 column 1 (char 56)", "a second object"),
+    ],
+)
+def test_the_error_of_the_json_reader_says_what_was_wrong_with_a_tool_call(error: str, says: str) -> None:
+    words = _tool_call("extract_tool_calls", error)
+    assert says in words
+    assert ("second object" in words) == ("Extra data" in error)
+    assert "without `tool_calls`" in words
+
+
+def test_the_answer_to_a_streamed_request_is_not_said_to_be_whole() -> None:
+    words = _tool_call("extract_tool_calls_streaming", "Expecting value: line 1 column 1 (char 0)")
+    assert "`content`" not in words
+    assert "may be missing or incomplete" in words
+
+
+@pytest.mark.parametrize(
+    ("resources", "has_one"), [("'accelerator_type:TPU-V4': 1.0", True), ("'CPU': 8.0", False)]
+)
+def test_a_node_whose_accelerator_ray_lists_has_one(resources: str, has_one: bool) -> None:
+    error = f"ValueError: Current node has no TPU available. current_node_resource={{{resources}}}. vLLM engine cannot start without TPU."
+    place = ("/opt/vllm/executor/ray_utils.py", 300, "initialize_ray_cluster", "raise ValueError(")
+    found = root(raised(place, error=error))
+    assert ("has reserved it" in found.explanation) == has_one
+    assert ("the node has none" in found.explanation) != has_one
+    assert any("On a node without" in way for way in found.alternatives) != has_one
+
+
+def test_a_script_that_fails_at_an_import_is_not_said_to_start_a_server() -> None:
+    imports = [
+        ("/home/me/collect_env.py", 15, "<module>", "from vllm.envs import environment_variables"),
+        ("/home/me/vllm/vllm/platforms/cuda.py", 14, "<module>", "import vllm._C"),
+    ]
+    page = analyze(
+        raised(*imports, error="ModuleNotFoundError: No module named 'vllm._C'").encode()
+    ).to_markdown()
+    assert page.startswith("# FAILED at import: ")
+
+
+@pytest.mark.parametrize(
+    ("code", "step"),
+    [
+        ("model_output = self.forward(*args)", "torch.compile"),
+        ("return self.forward(*args)", "--enforce-eager"),
+    ],
+)
+def test_code_that_torch_compile_made_is_left_out_by_its_own_setting(code: str, step: str) -> None:
+    places = [
+        ("/opt/vllm/worker/worker.py", 338, "_warm_up_model", "self.model_runner.capture_model(cache)"),
+        ("/opt/vllm/worker/model_runner.py", 1560, "capture_model", "runner.capture()"),
+        ("/opt/vllm/compilation/decorators.py", 245, "__call__", code),
+        ("/opt/vllm/model_executor/models/new.py", 370, "forward", "def forward("),
+    ]
+    assert step in root(raised(*places, error="KeyError: 'masks'")).alternatives[0].split(":")[0]
+
+
+def test_settings_of_a_fork_are_asked_of_its_maintainer() -> None:
+    start = "(APIServer pid=1) INFO 05-01 10:00:00 [utils.py:200] non-default args: {'model': 'm', 'tiered_cache': True}"
+    version = "(EngineCore_DP0 pid=9) INFO 05-01 10:00:01 [core.py:77] Initializing a V1 LLM engine (v0.23.1rc1.dev12+gffae5a399.d20260729) with config: model='m'"
+    ends = "ValueError: Tiered cache requires 78 main specs"
+    fault = framed("EngineCore_DP0 pid=9", traceback(("get_tiered_specs", "raise ValueError("), ends=ends))
+    ways = root("\n".join([start, version, *fault])).alternatives
+    assert ways[0].startswith("Ask whoever maintains this build")
+    assert not any("drop" in way or "Meet the condition" in way for way in ways)
