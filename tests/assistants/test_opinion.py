@@ -415,9 +415,7 @@ def test_the_schema_bounds_every_text_and_every_list() -> None:
                 yield from unbounded(one)
 
     assert list(unbounded(schema(may_ask=True))) == []
-    asked, final = (schema(may_ask)["properties"] for may_ask in (True, False))
-    assert list(asked) == ["claims", "more_lines"]
-    assert asked["more_lines"]["maxItems"] > final["more_lines"]["maxItems"] == 0
+    assert schema(may_ask=False)["properties"]["more_lines"]["maxItems"] == 0
 
 
 def test_requests_for_lines_come_to_an_end() -> None:
