@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.rules.making import a_run
 from vllm_logdoctor.rules.load import (
@@ -17,6 +18,7 @@ from vllm_logdoctor.rules.load import (
     spans_of,
     weighted_median,
 )
+from vllm_logdoctor.rules.performance.full_cache import only_computes_prompts
 from vllm_logdoctor.run.model import Phase, Run, Sample
 
 
@@ -160,3 +162,25 @@ def test_a_median_weighs_lines_by_their_seconds() -> None:
         == 3.0
     )
     assert weighted_median([], lambda sample: 1.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("prompt", "generation", "mostly"),
+    [(50.0, 10.0, False), (50.1, 10.0, True), (5.0, 0.2, False), (5.1, 0.2, True)],
+)
+def test_prompts_are_most_of_the_work_from_five_times_the_generated_tokens_on(
+    prompt: float, generation: float, mostly: bool
+) -> None:
+    samples = [line(10.0 * n, generation=generation, number=n, prompt=prompt) for n in range(4)]
+    assert load_of(a_run(samples=samples)).is_mostly_prompts is mostly
+
+
+@pytest.mark.parametrize(
+    ("prompt", "swapped", "alone"), [(1000.0, 0, False), (1000.1, 0, True), (1000.1, 1, False)]
+)
+def test_a_full_cache_of_prompts_alone_generates_a_hundredth_of_what_it_reads(
+    prompt: float, swapped: int, alone: bool
+) -> None:
+    (span,) = spans_of([replace(line(0.0, generation=10.0, prompt=prompt), swapped=swapped)])
+    assert only_computes_prompts([span]) is alone
+    assert not only_computes_prompts([])

@@ -332,3 +332,9 @@ def test_statistics_of_an_offline_engine_are_offered_where_its_release_prints_th
     said = " ".join(unknowns_of(a_run(kind="offline", engine=engine, version=version)))
     assert ("disable_log_stats=False" in said) is works
     assert ("Load:" in said) is works
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(19.9, False), (20.0, True)])
+def test_statistics_are_missed_once_two_intervals_are_over(seconds: float, said: bool) -> None:
+    run = a_run(started=100.0, ended=100.0 + seconds)
+    assert any("no statistics lines and no request" in one for one in unknowns_of(run)) is said

@@ -32,6 +32,8 @@ _REQUESTS = ("request-received", "request-added")
 
 # Share by which the requests at the two ends of an interval may differ for what it says of one request.
 STEADY = 0.2
+# Prompts come in at so many times the rate of generated tokens where they are most of the work.
+_PROMPTS_DOMINATE = 5.0
 
 
 class Reading(Protocol):
@@ -115,6 +117,11 @@ class Load(Struct, frozen=True):
     generation: float
     hit_rate: float | None
     preemptions: int
+
+    @property
+    def is_mostly_prompts(self) -> bool:
+        """Return whether prompts come in at so many times the rate of generated tokens that they are most of the work."""
+        return self.prompt > _PROMPTS_DOMINATE * max(self.generation, 1.0)
 
     @property
     def busy(self) -> tuple[Span, ...]:

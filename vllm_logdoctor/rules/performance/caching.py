@@ -12,8 +12,6 @@ from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.tasks import has_encoder, pools
 from vllm_logdoctor.run.model import Run
 
-# Prompts are most of the work when they come in at this many times the rate of generated tokens.
-PROMPTS_DOMINATE = 5.0
 # An fp8 cache is worth a thought when reading the cache costs as much as reading the weights, in a real
 # batch.
 LEAST_BATCH = 8
@@ -30,7 +28,7 @@ def prefix_caching_silently_off(case: RuleContext) -> Advice | None:
     if not _switched_off_by_vllm(case.run):
         return None
     load = case.load
-    heavy = load.busy_seconds > 0 and load.prompt > PROMPTS_DOMINATE * max(load.generation, 1.0)
+    heavy = load.busy_seconds > 0 and load.is_mostly_prompts
     severity: Severity = "medium" if heavy else "low"
     text = (
         "`enable_prefix_caching=False` in the engine's configuration, and no argument asked for it: vLLM"

@@ -24,8 +24,6 @@ GRAPHS_OFF = (
     "data-parallel-deepep-high-throughput-using-piecewise",
 )
 PREFILL_KERNELS, DECODE_KERNELS = "deepep_high_throughput", "deepep_low_latency"
-# Prompts are the work when they come in at this many times the rate of answers: the prefill kernels are right then.
-PROMPTS_DOMINATE = 5.0
 
 BALANCE = "eplb-step-model-avg-tokens-max-tokens"
 # The fullest card sets the pace of a step; below this share the others wait for most of it.
@@ -129,7 +127,7 @@ def _computes_prompts(case: RuleContext) -> bool:
     transfer = case.run.setting("kv_transfer_config")
     if isinstance(transfer, dict) and transfer.get("kv_role") == "kv_producer":
         return True
-    return case.load.prompt > PROMPTS_DOMINATE * max(case.load.generation, 1.0)
+    return case.load.is_mostly_prompts
 
 
 def _exchange_change(case: RuleContext) -> tuple[Change, ...]:

@@ -17,8 +17,7 @@ from vllm_logdoctor.rules.context import (
 )
 from vllm_logdoctor.rules.rule import Advice, Rule
 
-# Images are the load when prompts come in at this many times the rate of answers, with few requests at once.
-PROMPTS_DOMINATE = 5.0
+# Images are the load when prompts are most of the work of few requests at once.
 FEW = 4
 LONG_ENOUGH = 60.0
 # Requests that the engine was given, and their mean distance in seconds: a tokenizer takes milliseconds, and
@@ -44,7 +43,7 @@ def multimodal_preprocessing_bound(case: RuleContext) -> Advice | None:
     shown = [span for span in load.busy if span.sample.mm_hit is not None]
     if case.bottleneck.name != "client-limited" or load.busy_seconds < LONG_ENOUGH or not shown:
         return None
-    if load.running > FEW or load.prompt <= PROMPTS_DOMINATE * max(load.generation, 1.0):
+    if load.running > FEW or not load.is_mostly_prompts:
         return None
     text = (
         f"Requests carry images, video or sound (multimodal cache hit rate {shown[-1].sample.mm_hit:g} %), prompts are"
