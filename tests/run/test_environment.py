@@ -98,3 +98,12 @@ def test_the_launch_is_written_with_its_variables() -> None:
     report = analyze(("+ export VLLM_ATTENTION_BACKEND=FLASHINFER\n" + LIFE.format(hour=10, pid=11)).encode())
     assert "VLLM_ATTENTION_BACKEND" in report.to_markdown()
     assert report.to_dict()["runs"][0]["environment"]["VLLM_ATTENTION_BACKEND"]["provenance"] == "explicit"
+
+
+@pytest.mark.parametrize(("state", "on"), [("enabled", True), ("disabled", False)])
+def test_asynchronous_scheduling_is_what_the_engine_says(state: str, on: bool) -> None:
+    lines = [
+        "(APIServer pid=1) INFO 03-02 10:00:00 [utils.py:233] vLLM API server version 0.15.0",
+        f"(APIServer pid=1) INFO 03-02 10:00:05 [vllm.py:624] Asynchronous scheduling is {state}.",
+    ]
+    assert analyze(lines).runs[0].config["async_scheduling"] is on
