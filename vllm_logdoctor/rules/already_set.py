@@ -50,12 +50,9 @@ _FEATURES = (
     (lazy_pattern(r"With data parallelism\b"), lazy_pattern(r"\bDP[1-9]|--data-parallel|data_parallel_size=(?!1\b)"), ""),
     (lazy_pattern(r"On the CPU backend\b"), lazy_pattern(r"VLLM_CPU_|device_config=cpu|[Pp]latform cpu\b|/cpu_(?:worker|executor|model_runner)"), ""),
     (lazy_pattern(r"If attention failed|For an attention kernel"), _OF_ATTENTION, ""),
-    (lazy_pattern(r"Drop the setting that forces a backend[^`]{0,80}: `(?:--attention-backend|VLLM_ATTENTION_BACKEND)`\.?$"), _OF_ATTENTION, ""),
     (lazy_pattern(r"If a layer of experts failed"), lazy_pattern(r"_moe\b|/fused_moe|(?i:moe)_|[Ee]xperts"), ""),
-    (lazy_pattern(r"If a linear layer failed"), lazy_pattern(r"layers/linear|kernels/linear|scaled_mm|linear layer"), ""),
     (lazy_pattern(r"If FlashInfer builds"), lazy_pattern(r"(?i)flashinfer"), ""),
     (lazy_pattern(r"If torch\.compile builds"), lazy_pattern(r"/_inductor/|_dynamo/|torch\._inductor"), ""),
-    (lazy_pattern(r"For FP8 or FP4 weights"), lazy_pattern(r"(?i)fp8|fp4"), ""),
 )  # fmt: skip
 
 # With speculative decoding, ...      On the CPU backend, ...      In a job, ...
