@@ -80,6 +80,7 @@ def _in_order(failures: tuple[Finding, ...], advice: tuple[Finding, ...]) -> tup
     ends = tuple(found for found in advice if found.kind == "failure")
     failures = _with_end(failures, ends)
     advice = tuple(found for found in advice if found.kind != "failure")
+    failures, advice = _with_refusals(failures, advice)
     others = [
         *(found for found in failures if found.kind != "failure"),
         *(found for found in advice if found.kind == "configuration"),
@@ -90,6 +91,30 @@ def _in_order(failures: tuple[Finding, ...], advice: tuple[Finding, ...]) -> tup
         *urgent,
         *(found for found in advice if found.kind != "configuration"),
         *(found for found in others if found not in urgent),
+    )
+
+
+_TOO_LONG = "requests-beyond-context"
+_REFUSED = "request-error-not-server-fault"
+
+
+def _with_refusals(
+    failures: tuple[Finding, ...], advice: tuple[Finding, ...]
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """Give the lines on refused requests to the finding that says why they were refused, so that they are counted once."""
+    reason = next((one for one in advice if one.id == _TOO_LONG), None)
+    if reason is None:
+        return failures, advice
+    same = [
+        one
+        for one in failures
+        if one.id == _REFUSED and (not one.evidence or one.evidence[0] in reason.evidence)
+    ]
+    lines = dict.fromkeys([*reason.evidence, *(line for one in same for line in one.evidence)])
+    whole = replace(reason, evidence=tuple(lines))
+    return (
+        tuple(one for one in failures if one not in same),
+        tuple(whole if one is reason else one for one in advice),
     )
 
 

@@ -396,7 +396,7 @@ def test_several_requests_that_are_too_long_have_one_finding_on_their_length():
     ]  # fmt: skip
     findings = diagnosis(text(START[:1], [config], START[1:], READY, errors)).findings
     changes = {one.id: [change.knob for change in one.changes] for one in findings}
-    assert changes["request-error-not-server-fault"] == []
+    assert "request-error-not-server-fault" not in changes
     assert changes["requests-beyond-context"] == ["set max_tokens to at most the context less the prompt, or leave it out"]  # fmt: skip
 
 

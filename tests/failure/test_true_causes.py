@@ -135,7 +135,9 @@ def test_the_budget_for_an_item_is_at_least_its_tokens() -> None:
 def test_a_time_before_a_process_is_no_part_of_an_error() -> None:
     text = raised(ENGINE, error="OSError: no such model")
     stamped = [f"2026-04-19 12:51:56.342 | (APIServer pid=1) {line}" for line in text.splitlines()]
-    assert "`OSError: no such model`" in vllm_logdoctor.analyze(stamped).to_markdown()
+    report = vllm_logdoctor.analyze(stamped).to_markdown()
+    assert report.startswith("# FAILED at start-up: OSError: no such model\n")
+    assert report.count("OSError: no such model") == 1  # The title quotes the whole line.
 
 
 @pytest.mark.parametrize(

@@ -326,6 +326,13 @@ def test_what_is_read_and_compiled_for_the_draft_model_says_so() -> None:
     assert starts[1] - starts[0] > 30, "each begins with its own tracing"
 
 
+def test_a_loading_that_took_longer_than_its_run_is_of_a_wrong_clock() -> None:
+    wrong = DRAFTED.replace("took 4.20 seconds", "took 14341.52 seconds")
+    assert processes(wrong, "read-weights") == ["EngineCore"]
+    begun_before_the_log = wrong.partition("\n")[2]
+    assert any("EngineCore" in one for one in processes(begun_before_the_log, "read-weights"))
+
+
 def test_a_draft_without_weights_has_no_phases_of_its_own() -> None:
     log = DRAFTED.replace("method='eagle3'", "method='ngram'")
     assert processes(log, "read-weights") == ["EngineCore", "EngineCore"]

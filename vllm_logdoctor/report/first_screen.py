@@ -22,6 +22,7 @@ from vllm_logdoctor.report.steps import (
 )
 from vllm_logdoctor.report.verdict import (
     idle_before,
+    is_in_title,
     quote,
     root_explanation,
     root_lead,
@@ -65,12 +66,13 @@ def first_screen(page: Page) -> FirstScreen:
             level, state(page), run_title(page.run, failed=True), again, quote=quote(page, root)
         )
     if root is not None:
+        title, line = state(page), quote(page, root)
         return FirstScreen(
             level,
-            state(page),
+            title,
             run_title(page.run, failed=True),
             with_lines(page, root_lead(root, page.run.outcome), root) + idle_before(page, root),
-            quote=quote(page, root),
+            quote="" if is_in_title(line, title) else line,
             actions=tuple(remedies(page, root))[:SHOWN],
             note=note(page, root, ()),
         )

@@ -169,6 +169,12 @@ def quote(page: Page, root: Finding) -> str:
     )
 
 
+def is_in_title(quoted_line: str, title: str) -> bool:
+    """Return whether a title holds the whole text of a decisive line, which then is not said again."""
+    text = quoted_line.partition("` [")[0].strip("`")
+    return bool(text) and text in title
+
+
 def with_lines(page: Page, text: str, root: Finding) -> str:
     bare = text if text.endswith("...") else text.rstrip(".")
     return f"{bare}{page.cited(carrying(root), 2)}." if text else ""

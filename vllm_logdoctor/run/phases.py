@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -72,6 +73,8 @@ _ENCODER = "encoder-cache-initialized-budget-tokens-profiled-items"
 _LONG_PROFILING = 30.0
 _ROUNDED = 2.0
 """Seconds by which a phase may begin before the run because printed times are whole."""
+_WRONG_CLOCK = 60.0
+"""Seconds before the first line of a start from which no loading of it can have begun."""
 _LONGER_THAN_ROUNDED = 5.0
 """Seconds from which the time between two lines with whole seconds says how long something took."""
 _STOPPING = (
@@ -97,7 +100,8 @@ def phases_of(run: Run, builder: RunBuilder) -> list[Phase]:
     Phases with parent "startup" follow each other and together fill the start-up; the rest of it is called
     "unexplained". Phases inside them carry the name of the phase that they are a part of.
     """
-    timed = _ordered(_clipped([*longest_of_ranges(_timed_phases(builder)), *_loaded_by_clock(builder)], run))
+    printed = filter(partial(_fits_the_log, _moment(builder, *_BEGUN)), _timed_phases(builder))
+    timed = _ordered(_clipped([*longest_of_ranges(printed), *_loaded_by_clock(builder)], run))
     ready = _ready(run, builder, timed)
     found = [
         *with_profiling(timed, _profiling(builder, timed)),
@@ -226,6 +230,17 @@ def _times_before(builder: RunBuilder, patterns: Sequence[str], done: Event, end
     ]
     own = any(same for same, _ in found)
     return sorted(time for same, time in found if same or not own)
+
+
+def _fits_the_log(begun: _Moment | None, phase: Phase) -> bool:
+    """Return whether the printed length of a loading is possible: one that is longer than its run is of a wrong clock.
+
+    The loader of a draft model may count from another start:
+    INFO 07-01 00:26:44 [default_loader.py:384] Loading weights took 14341.52 seconds
+    """
+    if begun is None or phase.start is None or phase.name not in ("read-weights", "load-weights"):
+        return True
+    return phase.start >= begun.time - _WRONG_CLOCK
 
 
 def _clipped(phases: Iterable[Phase], run: Run) -> Iterator[Phase]:

@@ -158,8 +158,8 @@ def _why_no_more_requests(case: RuleContext, held: Sequence[Span]) -> str:
         return " Each request gets tokens more slowly than any card reads its memory: find out why first, more requests would hide it."
     if case.load.missing_seconds > case.load.busy_seconds:
         return (
-            f" For {duration(case.load.missing_seconds)} more there are no statistics lines between lines with load: most of this"
-            " load is not in the log."
+            f" For {duration(case.load.missing_seconds)} more there are no statistics lines between lines with load: what ran then"
+            " is not in the log."
         )
     between = _seconds_between(case.load) - case.load.missing_seconds
     if case.load.peak_running <= 1 and case.load.busy_seconds < SELDOM_BUSY * between:
