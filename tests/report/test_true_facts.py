@@ -210,6 +210,8 @@ def test_an_exit_hook_of_the_server_is_no_client() -> None:
     ]
     served = [*START, statistics(120, 4, 0, 3.0), ANSWER]
     assert "A client of the server failed" in report([*served, *client, ANSWER])
+    loaded = [*START, *[statistics(100 + 10 * n, 4, 0, 3.0) for n in range(9)], ANSWER]
+    assert report([*loaded, *client, ANSWER]).startswith("# HEALTHY, but a client of the server failed\n")
     answered = [*client[:-1], "openai.InternalServerError: Internal Server Error"]
     assert "A client of the server failed" not in report([*served, *answered, ANSWER])
     for prefix in ("", "(APIServer pid=1) "):

@@ -27,7 +27,7 @@ from vllm_logdoctor.rules.bottleneck import (
     outputs_are_empty,
 )
 from vllm_logdoctor.rules.context import plural
-from vllm_logdoctor.rules.failure.nonfatal import TRANSFER
+from vllm_logdoctor.rules.failure.nonfatal import CLIENT_FAILED, TRANSFER
 from vllm_logdoctor.rules.failure.requests import REFUSED
 from vllm_logdoctor.rules.failure.rule_ids import NOT_IN_LOG, UNKNOWN
 from vllm_logdoctor.rules.failure.silent_end import STOPPED
@@ -203,7 +203,10 @@ def _state_of_healthy(page: Page) -> str:
         stopped = next((f"s{_cause(one)[1:]}" for one in page.findings if one.id == STOPPED), "")
         waited = f"no request waited in {plural(load_of(run).lines, 'statistics line')}"
         return f"NO FAILURE: {logged or stopped or waited}"
-    return f"HEALTHY: {LIMITS[limit]}" if limit in ("idle", "startup-only", "none-clear") else "HEALTHY"
+    if limit in ("idle", "startup-only", "none-clear"):
+        return f"HEALTHY: {LIMITS[limit]}"
+    client = any(one.title == CLIENT_FAILED for one in page.advice)
+    return f"HEALTHY, but {CLIENT_FAILED[0].lower()}{CLIENT_FAILED[1:]}" if client else "HEALTHY"
 
 
 def _logged_error(page: Page) -> str:

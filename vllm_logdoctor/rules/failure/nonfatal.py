@@ -29,7 +29,8 @@ _HELD = frozenset(
     {"port-in-use", "gpu-memory-not-free-at-start", "no-memory-left-for-kv-cache", "oom-weights-load"}
 )
 """Failures for want of what a server that is up holds."""
-_OF_CLIENT = ("A client of the server failed", "A program that calls the server raised this exception")
+CLIENT_FAILED = "A client of the server failed"
+_OF_CLIENT = (CLIENT_FAILED, "A program that calls the server raised this exception")
 _CAUGHT = (
     "Exception in the program, which went on",
     "The program that calls vLLM printed this exception and wrote on",
