@@ -76,7 +76,16 @@ def test_the_error_of_a_request_that_two_loggers_print_is_one_finding_by_its_cau
     assert any("answered with status 500 and goes on" in one for one in said)
 
 
-def test_a_body_that_is_no_json_object_is_named_with_the_header_that_it_needs() -> None:
+@pytest.mark.parametrize(
+    ("given", "title", "of_header"),
+    [
+        ("bytes", "Request without Content-Type: application/json", True),
+        ("list", "Request body is not a JSON object", False),
+    ],
+)
+def test_a_body_of_another_type_is_told_from_json_that_is_no_object(
+    given: str, title: str, of_header: bool
+) -> None:
     raised = [
         "ERROR:    Exception in ASGI application",
         "Traceback (most recent call last):",
@@ -84,10 +93,10 @@ def test_a_body_that_is_no_json_object_is_named_with_the_header_that_it_needs() 
         "    result = await app(",
         '  File "/opt/lib/python3.12/site-packages/vllm/entrypoints/openai/protocol.py", line 513, in check_prompt',
         "    if data.get(key):",
-        "AttributeError: 'bytes' object has no attribute 'get'",
+        f"AttributeError: '{given}' object has no attribute 'get'",
     ]
-    (found,) = [one for one in analyze(raised).runs[0].findings if "JSON object" in one.title]
-    assert "Content-Type: application/json" in found.alternatives[0]
+    (found,) = [one for one in analyze(raised).runs[0].findings if one.title == title]
+    assert ("Content-Type" in found.alternatives[0]) is of_header
 
 
 def test_an_image_that_the_processor_refused_is_no_matter_of_the_prompts_length() -> None:

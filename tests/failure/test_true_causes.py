@@ -302,7 +302,7 @@ def test_a_module_that_a_plug_in_lacks_is_told_from_a_package_that_is_missing(
     assert any(way in one for one in found.alternatives)
     package = module.partition(".")[0]
     missing = root(raised(ENGINE, frame, error=f"ModuleNotFoundError: No module named '{package}'"))
-    assert missing.title == "Python package missing"
+    assert missing.title == f"Python package missing: {package}"
 
 
 def test_a_process_that_sees_no_device_is_asked_what_torch_sees() -> None:

@@ -358,10 +358,11 @@ class TestMeasure:
         run = make_analysis("a; rm -rf ~ #").runs[0].run
         assert "--model '/data/a; rm -rf ~ #'" in (bench_command(run, 1) or "")
 
-    def test_another_way_is_not_called_another_way_twice(self):
+    def test_another_way_is_marked_as_one_behind_a_first_way(self):
         root = replace(make_findings("Qwen", True)[0], alternatives=("Or take the network: slower.",))
-        text = report_of(changed(True, findings=(root,)))
-        assert "2. Take the network: slower." in text
+        assert "2. Or take the network: slower." in report_of(changed(True, findings=(root,)))
+        alone = replace(root, changes=())
+        assert "1. Take the network: slower." in report_of(changed(True, findings=(alone,)))
 
     def test_a_second_failure_is_shown_by_its_own_line_and_not_by_what_its_title_says_already(self):
         root, *_ = make_findings("Qwen", True)

@@ -471,8 +471,8 @@ def test_a_check_that_asks_for_what_the_server_has_is_of_the_draft_model() -> No
         ]
     )
     assert "Start with `--kv-cache-dtype" not in text
-    assert '`"kv_cache_dtype": "fp8_ds_mla"` in `--speculative-config`' in text
-    assert "Leave out Tiered MoE." in text
+    assert "1. Start without `--speculative-config`" in text
+    assert "leave out Tiered MoE, if the model fits the GPUs without it" in text
 
 
 def test_a_step_of_the_first_screen_names_two_of_its_lines_and_counts_the_others() -> None:

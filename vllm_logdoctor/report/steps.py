@@ -72,7 +72,8 @@ def remedies(page: Page, root: Finding) -> list[str]:
     held_back = {knob for knob, _ in page.refused(root)}
     made = [change for change in root.changes if change.knob not in held_back]
     ways = [action_words(change, root.alternatives) for change in made]
-    ways += [prose(way.removeprefix("Or ")) for way in ways_beside(root.changes, root.alternatives)]
+    ways += [prose(way) for way in ways_beside(root.changes, root.alternatives)]
+    ways[:1] = [way.removeprefix("Or ") for way in ways[:1]]
     return [in_program_terms(f"{capital(way).rstrip('.')}.", page.run) for way in ways]
 
 

@@ -1,0 +1,88 @@
+"""What a frame, a line of code or a setting of the log decides is said without an alternative, and its step comes first."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tests.failure.judging import raised, root
+from tests.tables import for_each
+
+SITE = "/opt/env/lib/python3.12/site-packages"
+ARGUMENTS = "INFO 05-01 09:59:10 [utils.py:233] non-default args: {{'model': 'org/m', {}}}"
+
+
+class Decided(NamedTuple):
+    """A failure by its innermost frame and its error, and what is said of it."""
+
+    file: str
+    function: str
+    code: str
+    error: str
+    title: str
+    first: str
+    """How the first step begins."""
+    above: str = ""
+
+
+CASES = [
+    Decided(
+        f"{SITE}/vllm/entrypoints/api_server.py", "<module>", "from fastchat.model.adapter import x",
+        "ModuleNotFoundError: No module named 'fastchat.model.adapter'",
+        "Installed fschat lacks the module fastchat.model.adapter", "Upgrade it",
+    ),
+    Decided(
+        f"{SITE}/vllm/entrypoints/api_server.py", "<module>", "from fastchat import x",
+        "ModuleNotFoundError: No module named 'fastchat'", "Python package fschat missing", "Install it",
+    ),
+    Decided(
+        f"{SITE}/torch/library.py", "_load", "use(op)", "RuntimeError: operator torchaudio::resample does not exist",
+        "torchaudio does not match the installed torch", "Install the torchaudio release",
+    ),
+    Decided(
+        f"{SITE}/vllm/model_executor/models/some_moe.py", "load_weights", "param = params_dict[name]",
+        "KeyError: 'layers.3.mlp.up_proj.weight.quant_map'",
+        "bitsandbytes checkpoint loaded without `--quantization bitsandbytes`", "Start with `--quantization bitsandbytes`",
+    ),
+    Decided(
+        f"{SITE}/vllm/model_executor/models/some_moe.py", "load_weights", "param = params_dict[name]",
+        "KeyError: 'layers.3.mlp.up_proj.qzeros'",
+        "Quantized checkpoint does not match the model class", "Name the method of the checkpoint: `--quantization awq`",
+    ),
+    Decided(
+        f"{SITE}/vllm/worker/model_runner.py", "_prepare_decode", "input_block_tables[i, :len(block_table)] = block_table",
+        "ValueError: could not broadcast input array from shape (129,) into shape (128,)",
+        "Sequence longer than the CUDA graphs of the V0 engine take", "Set `--max-seq-len-to-capture`",
+    ),
+    Decided(
+        f"{SITE}/vllm/v1/core/kv_cache_utils.py", "unify_kv_cache_spec_page_size", "raise NotImplementedError(",
+        "NotImplementedError: The page size of the layer is not divisible by the maximum page size. Cannot unify by adjusting block_size.",
+        "KV cache page sizes of target and draft model cannot be unified", "Start without `--speculative-config`",
+        ARGUMENTS.format("'speculative_config': {'method': 'eagle', 'model': 'org/d'}"),
+    ),
+    Decided(
+        f"{SITE}/vllm/v1/core/kv_cache_utils.py", "unify_kv_cache_spec_page_size", "raise NotImplementedError(",
+        "NotImplementedError: The page size of the layer is not divisible by the maximum page size. Cannot unify by adjusting block_size.",
+        "KV cache page sizes of the layers cannot be unified", "Set `--kv-cache-dtype auto`",
+        ARGUMENTS.format("'kv_cache_dtype': 'fp8'"),
+    ),
+]  # fmt: skip
+
+
+@for_each("case", CASES)
+def test_a_cause_that_the_log_decides_has_its_own_title_and_first_step(case: Decided) -> None:
+    found = root(raised((case.file, 9, case.function, case.code), error=case.error, above=case.above))
+    assert found.title == case.title
+    assert found.alternatives[0].startswith(case.first)
+
+
+def test_an_answer_in_one_piece_is_told_from_a_streamed_one() -> None:
+    file = f"{SITE}/vllm/entrypoints/openai/tool_parsers/some_tool_parser.py"
+    error = "json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"
+    whole, streamed = (
+        root(raised((file, 78, function, "call = loads(text)"), error=error))
+        for function in ("extract_tool_calls", "extract_tool_calls_streaming")
+    )
+    assert "The client gets the answer as text" in whole.explanation
+    assert "Without `stream`" not in whole.explanation
+    assert not any("stream" in one for one in whole.alternatives)
+    assert "as text" not in streamed.explanation
