@@ -92,7 +92,7 @@ def test_a_library_of_many_kernels_is_an_attention_backend_only_in_attention(fil
     ],
 )
 def test_an_assertion_in_a_drafter_is_no_misconfigured_speculation(file, exception, sure):
-    assert (named(file, exception) == "spec-decode-misconfigured medium") is sure
+    assert (named(file, exception) == "spec-decode-misconfigured high") is sure
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,10 @@ def test_a_toolkit_of_another_release_than_torch_is_named_with_both_releases() -
         "      RuntimeError:\n      The detected CUDA version (12.9) mismatches the version that was used to compile\n"
         "      PyTorch (11.8). Please make sure to use the same CUDA versions.\n"
     )
-    assert (
-        "release 11.8, with which torch was built; the one that was found is 12.9" in differ.alternatives[0]
+    assert "toolkit that compiles is of release 12.9, torch was built with 11.8" in differ.explanation
+    assert "toolkit of release 11.8" in differ.alternatives[0]
+    assert "CUDA release 12.x" in differ.alternatives[1], (
+        "torch refuses a toolkit of another major release only"
     )
 
 

@@ -180,3 +180,121 @@ def test_an_interrupt_without_a_time_gives_the_log_no_length() -> None:
     assert "log of" not in text
     assert "nvidia-smi" not in text, "the start saw no driver of a card"
     assert failures("\n".join(server)) == []
+
+
+def test_a_layer_is_split_only_among_several_cards() -> None:
+    kernel = (
+        f"{SITE}/vllm/_custom_ops.py",
+        9,
+        "cutlass_scaled_mm",
+        "assert (b.shape[0] % 16 == 0 and b.shape[1] % 16 == 0)",
+    )
+    linear = (
+        f"{SITE}/vllm/model_executor/layers/quantization/fp8.py",
+        9,
+        "apply",
+        "ops.cutlass_scaled_mm(x)",
+    )
+    one_card = (f"{SITE}/vllm/executor/uniproc_executor.py", 9, "collective_rpc", "run_method(args)")
+    several = (f"{SITE}/vllm/v1/executor/multiproc_executor.py", 9, "worker_busy_loop", "func(*args)")
+    alone, split = (root(raised(one, linear, kernel, error="AssertionError")) for one in (one_card, several))
+    assert "multiples of 16" in alone.explanation
+    assert not any("--tensor-parallel-size" in step for step in alone.alternatives)
+    assert any("--tensor-parallel-size" in step for step in split.alternatives)
+
+
+def test_a_draft_model_that_refuses_its_inputs_is_named_with_both_sizes() -> None:
+    draft = (f"{SITE}/vllm/model_executor/models/medusa.py", 40, "forward", "x = x + self.act(layer(x))")
+    error = "RuntimeError: mat1 and mat2 shapes cannot be multiplied (1x6144 and 4096x4096)"
+    found = root(raised(ENGINE, draft, error=error))
+    assert (found.title, found.confidence) == ("Draft model does not match the served model", "high")
+    assert "4,096" in found.explanation
+    assert "6,144" in found.explanation
+
+
+def test_a_connector_configured_with_a_dict_is_named_by_the_error_itself() -> None:
+    state = (
+        f"{SITE}/vllm/distributed/kv_transfer/kv_transfer_state.py",
+        40,
+        "ensure_kv_transfer_initialized",
+        "x()",
+    )
+    found = root(raised(ENGINE, state, error="AttributeError: 'dict' object has no attribute 'kv_connector'"))
+    assert (found.title, found.confidence) == ("KV connector configured with a dict", "high")
+    assert "asdict()" in found.alternatives[0]
+    assert not any("command line" in step for step in found.alternatives)
+
+
+@for_each(("destructor", "ray"), [("RayDistributedExecutor.__del__", True), ("LLMEngine.__del__", False)])
+def test_ray_is_shut_down_where_its_executor_was_freed(destructor: str, ray: bool) -> None:
+    lines = [
+        "INFO 05-01 10:00:00 llm_engine.py:234] Initializing a V0 LLM engine (v0.6.0) with config: model='org/m'",
+        "Processed prompts: 100%|##########| 8/8 [00:04<00:00,  2.0it/s]",
+        f"Exception ignored in: <function {destructor} at 0x7f00>",
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/vllm/executor/gpu_executor.py", line 40, in __del__',
+        "    self.close()",
+        "AttributeError: 'Worker' object has no attribute 'core'",
+        "[1] 310 segmentation fault (core dumped) python bench.py",
+    ]
+    found = root("\n".join(lines))
+    assert found.confidence == "high"
+    assert ("ray.shutdown()" in " ".join(found.alternatives)) == ray
+
+
+@for_each(
+    ("content_format", "first"),
+    [("openai", "--chat-template-content-format string"), ("auto", "Put the model's audio placeholder")],
+)
+def test_a_template_of_the_launch_gets_its_placeholder_from_vllm_in_text(
+    content_format: str, first: str
+) -> None:
+    arguments = f"{{'model': 'org/m', 'chat_template': '/t.jinja', 'chat_template_content_format': '{content_format}'}}"
+    start = [
+        f"INFO 05-01 10:00:00 [api_server.py:1289] non-default args: {arguments}",
+        "INFO:     Application startup complete.",
+        "ERROR:    Exception in ASGI application",
+    ]
+    processing = (
+        f"{SITE}/vllm/multimodal/processing.py",
+        40,
+        "_validate_mm_placeholders",
+        "raise RuntimeError(",
+    )
+    error = "RuntimeError: Expected there to be 1 prompt updates corresponding to 1 audio items, but instead found 0 prompt updates!"
+    said = raised(processing, error=error)
+    found = next(one for one in diagnosis("\n".join([*start, said])).findings if "placeholder" in one.title)
+    assert first in found.alternatives[0]
+
+
+def test_a_lookup_beyond_a_table_is_named_by_its_kernel() -> None:
+    line = "/src/aten/native/hip/Indexing.hip:1294: indexSelectLargeIndex: Device-side assertion `srcIndex < srcSelectDimSize' failed."
+    found = root("\n".join([*_READY, line, "*** SIGABRT received at time=1712868846 on cpu 107 ***"]))
+    assert "lookup" in found.explanation
+
+
+def test_a_tool_call_whose_json_breaks_the_parser_is_the_models_output() -> None:
+    hermes = (
+        f"{SITE}/vllm/entrypoints/openai/tool_parsers/hermes_tool_parser.py",
+        9,
+        "extract_tool_calls",
+        "loads(x)",
+    )
+    partial = (f"{SITE}/partial_json_parser/core/complete.py", 9, "fix", "stack.pop()")
+    said = raised(hermes, partial, error="IndexError: pop from empty list")
+    text = "\n".join(
+        [
+            *_READY,
+            "ERROR 05-01 10:00:01 [hermes_tool_parser.py:9] Error in extracting tool call from response.",
+            said,
+        ]
+    )
+    found = next(one for one in diagnosis(text).findings if "ool call" in one.title)
+    assert "JSON" in found.title
+    assert "content" in found.alternatives[0]
+
+
+_READY = [
+    "INFO 05-01 10:00:00 [api_server.py:1300] vLLM API server version 0.11.0",
+    "INFO:     Application startup complete.",
+]

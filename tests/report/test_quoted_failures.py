@@ -107,13 +107,13 @@ def test_the_middle_of_a_statement_is_not_quoted_and_its_first_line_is_marked() 
 
 def test_a_cause_that_the_title_calls_probable_is_not_stated_flatly() -> None:
     lines = failed_to_start(
-        '  File "/opt/vllm/distributed/kv_transfer/kv_transfer_state.py", line 20, in ensure_kv_transfer_initialized',
-        "    if (vllm_config.kv_transfer_config.is_kv_transfer_instance",
-        "AttributeError: 'dict' object has no attribute 'is_kv_transfer_instance'",
+        '  File "/opt/vllm/model_executor/models/medusa.py", line 20, in load_weights',
+        "    param = params_dict[name]",
+        "KeyError: 'blocks.0.norm.weight'",
     )
     text = report(lines)
-    assert ", probable cause: KV connector" in text.split("\n")[0]
-    assert "**Probable cause: the configuration of the KV connector was given as a dict" in text
+    assert ", probable cause: Draft model does not match its method" in text.split("\n")[0]
+    assert "**Probable cause: the weights of the draft model do not fit" in text
 
 
 def test_code_is_no_proof_of_a_known_cause_and_shows_where_an_unknown_error_was_raised() -> None:

@@ -66,7 +66,7 @@ def test_seconds_of_a_short_batch_keep_their_fraction() -> None:
 
 def test_failed_requests_alone_are_no_limit_of_the_server() -> None:
     text = report([*START, ANSWER.replace("200 OK", "500 Internal Server Error")])
-    assert text.startswith("# REQUEST FAILED: the only one to the model")
+    assert text.startswith("# REQUEST FAILED: the only answered one to the model")
     text = report([*START, *[ANSWER.replace("200 OK", "500 Internal Server Error")] * 3])
     assert text.startswith("# REQUESTS FAILED: no request succeeded")
 

@@ -63,7 +63,9 @@ def test_no_rate_per_request_where_most_requests_ended_within_the_interval() -> 
 
 def test_the_rate_per_request_is_that_of_lines_with_as_many_requests_as_before() -> None:
     steady = [statistics(second, 100, 0, 9.9) for second in range(120, 240, 10)]
-    assert "60 per request at steady load (median)" in report([*START, *steady, statistics(240, 1, 0, 0.1)])
+    assert "60 tokens/s per request at steady load (median)" in report(
+        [*START, *steady, statistics(240, 1, 0, 0.1)]
+    )
 
 
 def test_no_rate_per_request_of_a_few_lines() -> None:

@@ -19,7 +19,7 @@ from vllm_logdoctor.run.model import Run, Value
 CALM = {"running": 8, "generation": 300.0, "kv": 4.0}
 CLIENT = "client-concurrency-bound"
 SLOTS = "scheduler-limit-not-memory"
-MORE = "send {} requests at once from the client, if it has more to send"
+MORE = "send {} requests at once from the client"
 H100 = "0, NVIDIA H100 80GB HBM3, 81559 MiB, 550.54"
 
 
@@ -46,6 +46,11 @@ def test_the_load_of_a_client_is_described_by_its_figures(
     parts: list[tuple[int, dict[str, Any]]], seats: int | None, said: str
 ) -> None:
     assert said in client(*parts, seats=seats).explanation
+
+
+def test_a_client_whose_number_of_requests_varies_may_have_no_more() -> None:
+    steady, varies = client((9, CALM)), client((6, CALM), (3, {**CALM, "running": 12}))
+    assert ["if it has more" in " ".join(knobs(one)) for one in (steady, varies)] == [False, True]
 
 
 def test_engines_of_one_server_are_said_to_be_counted_together() -> None:

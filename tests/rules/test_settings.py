@@ -162,6 +162,13 @@ def test_bfloat16_run_as_float16_is_reported_and_left_to_the_user() -> None:
     assert "weights-cast-to-half" not in settings(other)
 
 
+def test_a_card_without_bfloat16_leaves_no_choice_of_the_type() -> None:
+    cast = "Casting torch.bfloat16 to torch.float16."
+    turing = "Cannot use FlashAttention-2 backend for Volta and Turing GPUs."
+    run = a_run(set={"dtype": "float16"}, messages=(cast, turing))
+    assert "weights-cast-to-half" not in settings(run)
+
+
 def test_deprecation_warnings_are_one_finding_that_changes_nothing() -> None:
     line = "`guided_decoding_backend` is deprecated and has been renamed to `backend`. This will be removed in v0.10.0. Please use the `backend` argument instead."
     run = a_run(messages=(line,))

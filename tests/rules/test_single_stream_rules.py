@@ -183,3 +183,11 @@ def test_requests_that_come_and_go_within_the_intervals_show_no_speed_of_a_strea
     ]
     run = a_run(set={"dtype": "bfloat16"}, measured={"model_weights_gib": 22.8}, samples=samples)
     assert "decode-limited-by-weight-reads" not in advice(run)
+
+
+def test_a_length_needs_the_tokens_behind_the_last_line() -> None:
+    """12 requests of the last line, at the rate of all lines, go on until a line that the log lacks."""
+    run = a_run(samples=load((10, {"running": 12, "generation": 4000.0})))
+    run.startup_complete = True
+    run.accesses = {("POST", "/v1/completions", 200): 2500}
+    assert tokens_per_answer(run, load_of(run)) is None

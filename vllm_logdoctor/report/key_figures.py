@@ -145,7 +145,7 @@ def _of_load(run: Run) -> Iterator[Figure]:
         mean, median = figures.generation.mean_busy or 0.0, figures.generation.p50 or 0.0
         middle = "" if median / _UNEVEN <= mean <= median * _UNEVEN else f"{number(median)} median, "
         each = per_request(points) if (figures.running or 0) > 1 and _is_one_load(points) else None
-        share = f"; {number(each)} per request at steady load (median)" if each else ""
+        share = f"; {number(each)} tokens/s per request at steady load (median)" if each else ""
         words = f"{number(mean)} tokens/s mean, {middle}{number(peak)} peak{share}"
         if steps := steps_of_sweep(run, points):
             least = steps[0]

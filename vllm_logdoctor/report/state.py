@@ -173,7 +173,7 @@ def _state_of_limited(page: Page) -> str:
     if not no_request_succeeded(page.run) or failing_requests(page):
         return f"LIMITED: {_limit(page)}"
     if page.diagnosis.bottleneck.reason == ONE_FAILED:
-        return f"REQUEST FAILED: {_logged_error(page) or 'the only one to the model'}"
+        return f"REQUEST FAILED: {_logged_error(page) or 'the only answered one to the model'}"
     return "REQUESTS FAILED: no request succeeded"
 
 

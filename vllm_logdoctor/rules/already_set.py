@@ -29,6 +29,9 @@ _OF_SCRIPT = "__main__"
 _TAKES_AWAY = lazy_pattern(r"\b(?:[Ll]eave out|[Dd]rop|[Uu]nset|[Rr]emove|[Ww]ithout)\b")
 # Open the ports between nodes; look for a firewall or a VPN interface.
 _OF_SEVERAL_NODES = lazy_pattern(r"\b(?:on all|between) nodes\b")
+_OF_SPLIT_LAYERS = "Where several cards share a layer"
+_OF_ONE_RANK = lazy_pattern(r"/uniproc_executor\.py\"|/gpu_executor\.py\"")
+"""Executors that start one worker; launchers of other programs use the first for each of several ranks."""
 _ON_LOOPBACK = "distributed_init_method=tcp://127.0.0.1:"
 _OF_ATTENTION = lazy_pattern(r"File \"[^\"]*(?:[/_]attention|_attn|/mla/)|Batch(?:Prefill|Decode)With")
 # (words of a piece of advice, what a run prints that it can be for, the setting that switches the feature on)
@@ -102,6 +105,8 @@ def is_pointless(text: str, run: Run) -> bool:
         return True
     if _OF_SEVERAL_NODES.search(text) and _is_on_one_node(run):
         return True
+    if text.startswith(_OF_SPLIT_LAYERS) and _has_one_rank(run):
+        return True
     dropped = _DROPPED.match(text)
     if dropped is not None and dropped["variable"]:
         return dropped["variable"] not in run.environment
@@ -140,6 +145,16 @@ def _is_on_one_node(run: Run) -> bool:
         return False
     local = run.setting("distributed_executor_backend") in ("mp", "uni")
     return local or any(_ON_LOOPBACK in one.message for one in trail_of(run))
+
+
+def _has_one_rank(run: Run) -> bool:
+    """Return whether the engine runs on one card: by its setting, or by the executor in a traceback."""
+    size = run.setting("tensor_parallel_size")
+    if size is not None:
+        return bool(size == 1)
+    texts = [one.message for one in trail_of(run)]
+    launched = any("external_launcher" in text or "torchrun" in text for text in texts)
+    return not launched and any(_OF_ONE_RANK.search(text) for text in texts)
 
 
 def without_condition(text: str, run: Run) -> str:

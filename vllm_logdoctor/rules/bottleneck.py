@@ -58,7 +58,7 @@ LEAST_CALLS = 10
 """Calls of an offline engine with one prompt each; fewer are a trial."""
 LEAST_SECONDS = 5.0
 """A further limit that held for less than the interval of any release's statistics lines is not named."""
-ONE_FAILED = "The only request to the model failed"
+ONE_FAILED = "The only answered request to the model failed"
 
 _LONGEST_ERROR = 160
 _AT_ONCE = 2.0  # Seconds between the end of a start and a clean shutdown, too few for any work.

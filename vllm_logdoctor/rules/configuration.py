@@ -12,12 +12,15 @@ from vllm_logdoctor.knowledge.renames import removal_note
 from vllm_logdoctor.knowledge.translation import Removed, Renamed, translate_flag, translate_variable
 from vllm_logdoctor.knowledge.variables import variable_known, variable_spans
 from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.rules.capacity.fp8 import capability_of
 from vllm_logdoctor.rules.context import RuleContext, action, flag, message_lines, setting_lines
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.model import Evidence, Run, Value
 from vllm_logdoctor.run.repr_parser import read_value
 
+_LEAST_BFLOAT16 = 8.0
+"""Compute capability from which cards have bfloat16; the bounds of a card's generation are below it."""
 # The official images set them to say where they were built, or `setup.py` reads them: a server has no use for them.
 _OF_THE_BUILD = frozenset(
     {
@@ -140,7 +143,7 @@ def argument_without_effect(case: RuleContext) -> Advice | None:
 
 
 def weights_cast_to_half(case: RuleContext) -> Advice | None:
-    """bfloat16 weights run as float16. Needs vLLM's line that says so, and no engine that runs another type after it."""
+    """bfloat16 weights run as float16. Needs vLLM's line that says so, no engine that runs another type after it, and a card with bfloat16."""
     event = case.event("dtype-cast", "dtype-upcast")
     if (
         event is None
@@ -148,6 +151,7 @@ def weights_cast_to_half(case: RuleContext) -> Advice | None:
         or not event.text("dtype").endswith("float16")
         or "bfloat16" in event.text("dtype")
         or str(case.run.setting("dtype") or "").endswith("bfloat16")
+        or capability_of(case.run).most < _LEAST_BFLOAT16
     ):
         return None
     text = (

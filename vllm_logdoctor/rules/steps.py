@@ -19,6 +19,8 @@ LEAST_ANSWERS = 10
 """Answers below which their mean length says little: those that still run are counted in tokens only."""
 MOST_CUT = 0.01
 """Share of the answers that may have begun or ended outside of the statistics lines."""
+MOST_BEHIND = 0.02
+"""Share of the generated tokens that may come between the last statistics line and the next, which the log lacks."""
 _GENERATING = ("/completions", "/responses", "/messages", "/generate")
 
 
@@ -40,7 +42,8 @@ def tokens_per_answer(run: Run, load: Load) -> float | None:
     None as well where too many requests began before the statistics lines or ended after them: they count in one of both.
     """
     mean = tokens_per_request(run, load, lambda sample: sample.generation)
-    return None if mean is None or _across_the_ends(run, load) > MOST_CUT * _answers(run) else mean
+    cut = _across_the_ends(run, load) > MOST_CUT * _answers(run)
+    return None if mean is None or cut or _goes_on_behind(load) else mean
 
 
 def tokens_per_request(run: Run, load: Load, rate: Callable[[Sample], float]) -> float | None:
@@ -48,6 +51,15 @@ def tokens_per_request(run: Run, load: Load, rate: Callable[[Sample], float]) ->
     answers = _answers(run)
     tokens = sum(rate(span.sample) * span.seconds for span in load.busy)
     return tokens / answers if answers >= LEAST_ANSWERS and tokens and run.other_server is None else None
+
+
+def _goes_on_behind(load: Load) -> bool:
+    """Return whether requests run in the last line at a rate that adds more than a few tokens until the next one."""
+    last = load.spans[-1] if load.spans else None
+    if last is None or not last.sample.running:
+        return False
+    tokens = sum(span.sample.generation * span.seconds for span in load.busy)
+    return last.sample.generation * last.seconds > MOST_BEHIND * tokens
 
 
 def _answers(run: Run) -> int:

@@ -177,7 +177,7 @@ def inside(phases: Sequence[Phase]) -> list[Phase]:
 
 
 def _rank(phase: Phase) -> str:
-    """Return the process of a phase, without the note that it was the slowest of several."""
+    """Return the process of a phase, without the note that compares it with others."""
     return phase.process.partition(" (")[0]
 
 

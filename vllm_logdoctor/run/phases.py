@@ -180,7 +180,9 @@ def _slowest(phases: Sequence[Phase]) -> Phase:
     if len(phases) == 1:
         return slowest
     process, _, what = slowest.process.partition(" (")
-    note = ", ".join(filter(None, [f"slowest of {len(phases)}", what.rstrip(")")]))
+    alike = all(phase.seconds == slowest.seconds for phase in phases)
+    which = f"as long in all {len(phases)}" if alike else f"slowest of {len(phases)}"
+    note = ", ".join(filter(None, [which, what.rstrip(")")]))
     return replace(slowest, process=f"{process} ({note})".strip())
 
 

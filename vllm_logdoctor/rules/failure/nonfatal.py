@@ -30,7 +30,7 @@ _HELD = frozenset(
 )
 """Failures for want of what a server that is up holds."""
 CLIENT_FAILED = "A client of the server failed"
-_OF_CLIENT = (CLIENT_FAILED, "A program that calls the server raised this exception")
+_OF_CLIENT = (CLIENT_FAILED, "Another program in this log, no part of the server, raised this exception")
 _CAUGHT = (
     "Exception in the program, which went on",
     "The program that calls vLLM printed this exception and wrote on",

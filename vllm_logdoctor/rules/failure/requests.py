@@ -26,7 +26,7 @@ REFUSED = "request-error-not-server-fault"
 NO_TEMPLATE = "chat-template-missing"
 _NO_ACCESS = "no-permission-for-path"
 _OF_HOME = lazy_pattern(r": '/(?:\.|nonexistent)")
-_WITHOUT = "vLLM goes on without what it cannot write."
+_WITHOUT = "vLLM goes on without this file; a download or another cache in the same place can fail."
 _FEW = 3
 _JUST_ABOVE = 10
 """Lines above a failed call in which a library may say why."""

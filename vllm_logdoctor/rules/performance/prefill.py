@@ -34,9 +34,10 @@ UNDER_WAY = "the cache fills, and a prompt is counted once it is computed"
 QUEUE_OF_EITHER = "Requests queue behind prompts or max_num_seqs, which is not in the log"
 _STEPS_OR_SLOTS = "either prompts fill the steps, or as many run as max_num_seqs allows."
 _LOOK_UP = (
-    "look up --max-num-seqs in the launch command: raise it if as many requests ran; else add prefill capacity, another replica"
+    "look up --max-num-seqs in the launch command: raise it if it is {running}; else add prefill capacity, another replica"
     " or shorter prompts"
 )
+_CAPACITY = ("more replicas: prefill is compute-bound and scales with the cards", "shorter prompts")
 MORE_CAPACITY = "add prefill capacity: another replica, or shorter prompts"
 SHARED_PREFIXES = "prefix caching, where prompts share a prefix"
 IMAGES_TOO = " Images and sound are a part of prompts: their encoder runs in the same steps. Few tokens per answer look the same."
@@ -71,17 +72,15 @@ def prefill_bound_queueing(case: RuleContext) -> Advice | None:
         + ("" if waiting else IMAGES_TOO)
         + distance(case.run, case.load)
     )
+    changes = _prefill_changes(case, unknown, running)
+    adds_capacity = any(change.kind == "action" for change in changes)
     return Advice(
         text,
         (*sample_lines(case, held, prompts_first), *setting_lines(case, "max_num_batched_tokens")),
         confidence="low" if unknown else "medium",
         title=QUEUE_OF_EITHER if unknown else "",
-        changes=_prefill_changes(case, unknown),
-        alternatives=(
-            SHARED_PREFIXES,
-            "more replicas: prefill is compute-bound and scales with the cards",
-            "shorter prompts",
-        ),
+        changes=changes,
+        alternatives=(SHARED_PREFIXES, *(() if adds_capacity else _CAPACITY)),
         avoid="Raising --max-num-seqs: slots are free." if slots else "",
         verify=(
             "`Waiting` stays lower at the same load."
@@ -102,7 +101,7 @@ def _rates(case: RuleContext, prompt: float, generated: float) -> str:
     return f"median {rounded(prompt)} prompt{words} tokens/s"
 
 
-def _prefill_changes(case: RuleContext, unknown: bool) -> tuple[Change, ...]:
+def _prefill_changes(case: RuleContext, unknown: bool, running: int) -> tuple[Change, ...]:
     """Return larger steps where they are small, else more capacity; nothing where few statistics lines show a short queue."""
     before, tokens = _tokens_for_prompts(case)
     # A step of 2,048 tokens is the default of small cards: prompts of tens of thousands of tokens need many
@@ -110,7 +109,7 @@ def _prefill_changes(case: RuleContext, unknown: bool) -> tuple[Change, ...]:
     if tokens is None or tokens > SMALL_STEP or case.objective == "latency":
         if case.load.is_short and case.load.peak_waiting < LONG_QUEUE:
             return ()
-        return (action(_LOOK_UP if unknown else MORE_CAPACITY),)
+        return (action(_LOOK_UP.format(running=running) if unknown else MORE_CAPACITY),)
     return flag(
         case,
         "--max-num-batched-tokens",

@@ -80,8 +80,8 @@ MANY_PROMPT_TOKENS = 1000
 
 
 _OF_A_BENCHMARK = (
-    " The requests come from a benchmark in this log, whose rate or number of requests at once sets the pace: another one"
-    " would show where the server's limit is."
+    " The requests come from a benchmark in this log, whose rate or number of requests at once sets the pace: a higher"
+    " one would show where the server's limit is."
 )
 
 
@@ -204,8 +204,13 @@ def _wants_a_drafter(case: RuleContext) -> bool:
 def _words_on_client(load: Load, most: int) -> str:
     if most == 1:
         return _ONE_BY_ONE
+    return _CONSTANT if _is_constant(load, most) else _CHECK_CLIENT
+
+
+def _is_constant(load: Load, most: int) -> bool:
+    """Return whether close to the most requests, and several, ran most of the time."""
     close = [span for span in load.busy if (span.sample.running or 0) >= (1 - STEADY / 2) * most]
-    return _CONSTANT if load.share_of(close) >= MOST_OF_THE_TIME else _CHECK_CLIENT
+    return most > 1 and load.share_of(close) >= MOST_OF_THE_TIME
 
 
 def _near_the_limit(most: int, growth: float, max_num_seqs: int | None) -> str:
@@ -258,7 +263,9 @@ def _more_requests(case: RuleContext, growth: float) -> tuple[Change, ...]:
     if growth < LEAST_ROOM:
         return ()
     # The published gain is that of twice the requests.
-    words = f"send {'twice as many' if growth >= 2 else 'more'} requests at once from the client, if it has more to send"
+    words = f"send {'twice as many' if growth >= 2 else 'more'} requests at once from the client"
+    # A client at a limit of its own sends the next request as soon as one ends: it has more.
+    words += "" if _is_constant(case.load, case.load.peak_running) else ", if it has more to send"
     return (action(words, before=round(case.load.running) or 1),)
 
 

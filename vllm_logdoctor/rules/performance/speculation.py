@@ -106,6 +106,11 @@ def _at(line: Speculation, place: int) -> float | None:
     return line.per_position[place] if place < len(line.per_position) else None
 
 
+def _without_drafts(case: RuleContext) -> str:
+    """Return the alternative without drafts: they are worth least with many requests at once."""
+    return f"no speculative decoding{', for many requests at once' if case.load.peak_running > 1 else ''}"
+
+
 def spec_decode_not_profitable(case: RuleContext) -> Advice | None:
     """Drafts are mostly thrown away. Needs printed acceptance figures."""
     found = acceptance_of(case)
@@ -139,7 +144,7 @@ def spec_decode_not_profitable(case: RuleContext) -> Advice | None:
         changes=changes,
         effect=None if found.is_useless else _without_effect(case),
         alternatives=(
-            *(() if found.is_useless else ("no speculative decoding, for many requests at once",)),
+            *(() if found.is_useless else (_without_drafts(case),)),
             "another drafting method",
         ),
         verify="a higher generation throughput at the same load; "
