@@ -116,3 +116,50 @@ def test_settings_of_a_fork_are_asked_of_its_maintainer() -> None:
     ways = root("\n".join([start, version, *fault])).alternatives
     assert ways[0].startswith("Ask whoever maintains this build")
     assert not any("drop" in way or "Meet the condition" in way for way in ways)
+
+
+def test_alternatives_are_marked_as_such() -> None:
+    worker = ("/opt/vllm/executor/ray_utils.py", 90, "execute_model_spmd", "return self.worker.run()")
+    error = "AttributeError: 'SpecDecodeWorker' object has no attribute '_execute_model_spmd'"
+    log = raised(worker, error=error)
+    found = root(log)
+    assert (found.title, found.confidence) == (
+        "Speculative decoding does not work with Ray's SPMD workers",
+        "high",
+    )
+    assert "2. Or start without speculative decoding." in analyze(log.encode()).to_markdown()
+
+
+@pytest.mark.parametrize(
+    ("library", "asks"), [("libvllm_ascend_kernels.so", False), ("libascendcl.so", True)]
+)
+def test_a_missing_library_of_vllm_ascend_is_not_looked_for_in_cann(library: str, asks: bool) -> None:
+    above = (
+        f"Failed to import vllm_ascend_C:{library}: cannot open shared object file: No such file or directory"
+    )
+    place = ("/opt/vllm_ascend/utils.py", 21, "weak_ref", "return torch.ops._C_ascend.weak_ref(x)")
+    error = "AttributeError: '_OpNamespace' '_C_ascend' object has no attribute 'weak_ref'"
+    found = root(raised(place, error=error, above=above))
+    assert library in found.explanation
+    assert ("set_env.sh" in " ".join(found.alternatives)) == asks
+
+
+def test_a_build_for_windows_is_said_to_be_unsupported_without_doubt() -> None:
+    copied = r"copying vllm\py.typed -> build\lib.win-amd64-cpython-311\vllm"
+    place = (
+        r"C:\Temp\pip-build-env-8\overlay\Lib\site-packages\setuptools\build_meta.py",
+        345,
+        "run",
+        "build()",
+    )
+    found = root(raised(place, error="TypeError: expected string", above=copied))
+    assert (found.id, found.confidence) == ("unsupported-os", "high")
+    assert "another cause" not in found.explanation
+
+
+def test_a_fault_of_a_kernel_is_not_tried_twice_without_graphs() -> None:
+    place = ("/opt/vllm/v1/worker/gpu_model_runner.py", 1856, "profile_run", "self._dummy_run(n)")
+    steps = root(
+        raised(place, error="RuntimeError: CUDA error: an illegal memory access was encountered")
+    ).alternatives
+    assert sum("--enforce-eager" in step for step in steps) == 1

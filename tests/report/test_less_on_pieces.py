@@ -70,7 +70,7 @@ def test_a_build_on_windows_is_cited_by_a_line_that_shows_it() -> None:
         )
         + "\nERROR: Failed building wheel for vllm"
     )
-    assert re.search(r"may have another cause there \[L[24]\b", text)
+    assert re.search(r"where vLLM can't be built \[L[24]\b", text)
 
 
 def test_the_bar_of_a_batch_makes_an_engine_without_a_server() -> None:

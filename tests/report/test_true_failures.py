@@ -464,7 +464,7 @@ def test_an_illegal_memory_access_without_a_sign_of_flashinfer_does_not_name_its
         SERVED[9].partition("] ")[0] + "] RuntimeError: CUDA error: an illegal memory access was encountered",
     ]
     text = report(lines)
-    assert "Start once with `--enforce-eager`" in text
+    assert "`CUDA_LAUNCH_BLOCKING=1` and `--enforce-eager`" in text
     assert "FLASHINFER_SAMPLER" not in text
     assert "What broke" not in text
     sampled = "INFO 05-01 10:00:00 topk_topp_sampler.py:38] Using FlashInfer for top-p & top-k sampling."

@@ -431,11 +431,15 @@ def _path_of_model(values: Mapping[str, Any]) -> Values:
 
 
 _CACHES = (
-    (lazy_pattern(r"torch_compile_cache|/\.cache/vllm\b|torch_aot_compile"), "`VLLM_CACHE_ROOT`"),
-    (lazy_pattern(r"huggingface|/hub/"), "`HF_HOME`"),
-    (lazy_pattern(r"torchinductor"), "`TORCHINDUCTOR_CACHE_DIR`"),
-    (lazy_pattern(r"\.triton\b"), "`TRITON_CACHE_DIR`"),
-    (lazy_pattern(r"^/tmp/"), "`TMPDIR`"),
+    (
+        lazy_pattern(r"torch_compile_cache|/\.cache/vllm\b|torch_aot_compile"),
+        "`VLLM_CACHE_ROOT`",
+        "the compile cache",
+    ),
+    (lazy_pattern(r"huggingface|/hub/"), "`HF_HOME`", "the incomplete model download"),
+    (lazy_pattern(r"torchinductor"), "`TORCHINDUCTOR_CACHE_DIR`", "the compile cache"),
+    (lazy_pattern(r"\.triton\b"), "`TRITON_CACHE_DIR`", "the compile cache"),
+    (lazy_pattern(r"^/tmp/"), "`TMPDIR`", "the incomplete files"),
 )
 _ALL_CACHES = (
     "`HF_HOME` (downloads), `VLLM_CACHE_ROOT`, `TORCHINDUCTOR_CACHE_DIR`, `TRITON_CACHE_DIR` and `TMPDIR`"
@@ -443,9 +447,11 @@ _ALL_CACHES = (
 
 
 def _variables_of_path(values: Mapping[str, Any]) -> Values:
-    """Return the variable that moves the cache which a path belongs to; all of them for another path."""
+    """Return the variable that moves the cache which a path belongs to, and what is unfinished there; all of them for another path."""
     path = str(values.get("path") or "")
-    return {"variables": next((name for known, name in _CACHES if known.search(path)), _ALL_CACHES)}
+    found = ((name, what) for known, name, what in _CACHES if known.search(path))
+    name, what = next(found, (_ALL_CACHES, "an incomplete model download, a compile cache"))
+    return {"variables": name, "unfinished": what}
 
 
 def _placeholder_gap(values: Mapping[str, Any]) -> Values:
