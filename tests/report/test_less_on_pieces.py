@@ -376,3 +376,31 @@ def test_what_broke_shows_no_line_that_only_says_that_an_error_was_raised() -> N
     )
     assert "raise ValueError(" not in text
     assert "Last line" not in text
+
+
+def test_a_message_that_says_what_to_do_is_its_own_cause() -> None:
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/home/me/bench.py", line 154, in run_hf',
+        "    tokens = tokenizer(prompts, padding=True)",
+        '  File "/opt/lib/python3.11/site-packages/transformers/tokenization_utils_base.py", line 2443, in _pad',
+        "    raise ValueError(",
+        "ValueError: Asking to pad but the tokenizer has no padding token. Please select a token to use as `pad_token`.",
+    ]
+    text = report("\n".join(lines))
+    assert "Do what the message says" in text
+    assert "No known cause" not in text
+
+
+def test_a_hint_that_every_error_of_cuda_ends_with_proves_nothing() -> None:
+    hint = "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions."
+    lines = [
+        "INFO 05-01 10:00:00 [core.py:107] Initializing a V1 LLM engine (v0.15.1) with config: model='org/m'",
+        "ERROR 05-01 10:00:09 [core.py:708] EngineCore failed to start.",
+        "ERROR 05-01 10:00:09 [core.py:708] Traceback (most recent call last):",
+        'ERROR 05-01 10:00:09 [core.py:708]   File "/opt/vllm/v1/worker/gpu_model_runner.py", line 2443, in _dummy_run',
+        "ERROR 05-01 10:00:09 [core.py:708]     outputs = self.model(input_ids)",
+        "ERROR 05-01 10:00:09 [core.py:708] RuntimeError: CUDA error: device-side assert triggered",
+        f"ERROR 05-01 10:00:09 [core.py:708] {hint}",
+    ]
+    assert hint not in report("\n".join(lines))

@@ -44,6 +44,7 @@ _SAYS_NOTHING = lazy_pattern(
     r"|File \".*, in (?:run_busy_loop|worker_busy_loop|run_engine_core|_bootstrap|<module>)"
     r"|Search for .* for more information\.|Since the operator is called asynchronously.*|CUDA kernel errors might be asynchronously.*"
     r"|.*ERR\d{5} (?:UNKNOWN|PTA call acl).*|what\(\): .*|Position: \d+"
+    r"|Compile with `TORCH_USE_\w{1,8}_DSA`.*|For debugging consider passing .*"
     r"|Set TORCHDYNAMO_VERBOSE=1 .*|(?:Loading model weights|Model loading) took .*)\s*",
 )
 # weight = weight.narrow(      import torch      self.plan(      (the beginning of a statement, whose arguments are on other lines)

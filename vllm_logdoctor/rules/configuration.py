@@ -33,7 +33,7 @@ _OF_A_SERVICE = lazy_pattern(r"_SERVICE_(?:HOST|PORT(?:_\w+)?)\Z|_PORT_\d+_(?:TC
 # visual.blocks.0.attn.proj.weight      model.vision_tower.encoder.layers.3.bias
 _OF_VISION = lazy_pattern(r"(?:^|\.)(?:visual|vision_\w+)\.")
 _WITHOUT_VISION = (
-    " This one is of the vision encoder: answers about images may be wrong, text does not use it."
+    " The first one is of the vision encoder: answers about images may be wrong, text does not use it."
 )
 # the model's `generation_config.json`: `{'temperature': 1.0, 'top_k': 64}`. If this is not intended, ...
 _DICTIONARY = lazy_pattern(r"\{[^{}\n]{1,400}\}")

@@ -13,7 +13,7 @@ from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.run.beside import Beside
 
-_MOST_READINGS = 14
+_MOST_READINGS = 16
 _MOST_FILES = 8
 _MOST_RESULTS = 4
 

@@ -121,10 +121,17 @@ def unnamed_match(
         "", rank="symptom", priority=8 if place.is_code else 0, confidence=_confidence(raised, place),
         title="" if in_test and place.owner == PROGRAM else _title(raised, place),
         remedy=_remedy(raised, context, place, stated, in_test),
-        explain="{raised}." if in_test and words["raised"] else "",
+        explain=_explain(words, stated=bool(stated), in_test=in_test),
     )  # fmt: skip
     values = values_of(rule_id, {name: text for name, text in words.items() if text}, facts, context.run)
     return RuleMatch(rules.rule(rule_id), signature, observation, observation.record, values)
+
+
+def _explain(words: Mapping[str, str], *, stated: bool, in_test: bool) -> str:
+    """Return the sentences on an error, or "" for those of its page: a message that says what to do states its cause."""
+    if in_test and words["raised"]:
+        return "{raised}."
+    return "First error: {exception}.\n{raised}.\n" if stated else ""
 
 
 def _place_of(observation: Observation, context: FailureContext) -> _Place:
