@@ -187,7 +187,11 @@ def test_requests_of_several_sequences_are_not_said_to_be_too_large_for_the_rest
     text = report([line.format(second=second) for second in (30, 35, 40, 45)])
     assert "2 requests of several sequences each held up to 86.1 % of the KV cache" in text
     assert "has the same effect" not in text
+    assert text.startswith("# LIMITED: Many sequences per request (probable)\n")
+    assert "took all max_num_seqs slots" in text
+    assert "free part" not in text
     assert "**Lower n, best_of or the beam width" in text
+    assert "more cards" not in text
 
 
 def test_no_benchmark_of_random_text_for_a_load_of_images() -> None:

@@ -289,6 +289,22 @@ def test_loading_lasts_as_the_lines_around_it_print_where_the_measured_seconds_a
     assert [one.line for one in named(run, "engine-start").evidence] == [3]
 
 
+def test_the_v2_model_runner_names_the_start_of_loading_in_its_own_words() -> None:
+    begun = "INFO 03-04 10:00:30 [model_runner.py:281] Loading model from scratch...\n"
+    failed = "ERROR 03-04 10:04:40 [core.py:1100] EngineCore failed to start.\n"
+    run = only_run("".join(OLD.splitlines(keepends=True)[:2]) + begun + failed)
+    assert (spans(run)["engine-start"], spans(run)["load-weights"]) == (10, 250)
+
+
+def test_a_load_without_its_last_line_lasts_from_its_first_line_until_the_weights_are_read() -> None:
+    begun = "INFO 03-04 10:00:30 [gpu_model_runner.py:4735] Starting to load model org/m...\n"
+    read = "INFO 03-04 10:04:30 [default_loader.py:314] Loading weights took 200.00 seconds\n"
+    failed = "ERROR 03-04 10:04:40 [core.py:1100] EngineCore failed to start.\n"
+    found = spans(only_run("".join(OLD.splitlines(keepends=True)[:2]) + begun + read + failed))
+    assert (found["engine-start"], found["load-weights"], found["read-weights"]) == (10, 240, 200)
+    assert found["unexplained"] == 10
+
+
 def test_the_time_of_readiness_is_proved_by_a_line_with_a_time() -> None:
     lines = (
         *start("0.17.0")[:4],

@@ -32,6 +32,7 @@ from vllm_logdoctor.rules.limits import (
     slots_may_be_taken,
     smoothed,
     time_by_limit,
+    why_room_is_left,
 )
 from vllm_logdoctor.rules.load import (
     Load,
@@ -381,10 +382,8 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
         return f"Requests waited {{span}} {room}{'' if computed else none}: something else holds them back"
     if name == "max-num-seqs-limited" and limit_is_probable(run, name, load):
         return f"Probably {_MEANING[name]}"
-    if name == "kv-cache-limited" and limit_is_probable(run, name, load):
-        return "Requests waited {span} although the KV cache was not full, probably because its free part was too small for the next one"
     if name == "kv-cache-limited" and max(span.sample.kv_usage or 0.0 for span in held) < KV_FULL:
-        return "The free part of the KV cache was too small for the next request {span}"
+        return why_room_is_left(held, probable=limit_is_probable(run, name, load))
     if name == "kv-cache-limited" and any(span.waits for span in held):
         return "The KV cache limited concurrency {span}"
     most = max((span.sample.running or 0 for span in held), default=0)

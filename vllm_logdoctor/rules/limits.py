@@ -38,7 +38,7 @@ from typing import Literal
 from msgspec import Struct
 
 from vllm_logdoctor.rules.capacity.defaults import least_max_num_seqs, slots_in_a_line
-from vllm_logdoctor.rules.load import Load, Span
+from vllm_logdoctor.rules.load import Load, Span, have_many_sequences
 from vllm_logdoctor.rules.stalls import stalled
 from vllm_logdoctor.rules.tasks import computes_for_others, pools
 from vllm_logdoctor.run.model import Run, Sample
@@ -486,3 +486,15 @@ def majority(limits: Sequence[BottleneckName], window: int) -> list[BottleneckNa
         part = limits[start : start + window]
         out += [max(sorted(set(part)), key=part.count)] * len(part)
     return out
+
+
+def why_room_is_left(spans: Sequence[Span], *, probable: bool) -> str:
+    """Return in words why requests wait for a cache that is not full, with a place for the time."""
+    if have_many_sequences(spans):
+        return (
+            "Requests waited {span} although the KV cache was not full, probably because the many sequences of each running"
+            " request (n, best_of or beam search) took all max_num_seqs slots"
+        )
+    if probable:
+        return "Requests waited {span} although the KV cache was not full, probably because its free part was too small for the next one"
+    return "The free part of the KV cache was too small for the next request {span}"

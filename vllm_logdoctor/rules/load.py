@@ -411,3 +411,12 @@ def _median(values: Sequence[float]) -> float:
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+# Tokens per second: no published model decodes one sequence faster on a card, drafts included.
+FASTEST_SEQUENCE = 1000.0
+
+
+def have_many_sequences(spans: Sequence[Span]) -> bool:
+    """Return whether requests made more tokens per second than one sequence can: n, best_of or beam search."""
+    return all(span.sample.generation > FASTEST_SEQUENCE * (span.sample.running or 1) for span in spans)

@@ -44,8 +44,10 @@ _TIMED: tuple[tuple[str, str, str, str], ...] = (
     ("engine-init", "engine-initialised", "seconds", "startup"),
 )
 _LOADED = ("model-loaded", "model-weights-loaded")
+_LOAD_STARTED = ("model-load-started", "model-load-from-scratch")
+"""The V2 model runner prints only the second, a second or two into the length that it measures."""
 _BEGINS = {
-    "load-weights": ("model-load-started",),
+    "load-weights": _LOAD_STARTED[:1],
     "dynamo": ("compile-started",),
     "graph-capture": ("graph-capture-started",),
 }
@@ -66,7 +68,7 @@ _BEGUN = (
     "arguments-namespace",
     "arguments-non-default",
     "engine-config",
-    "model-load-started",
+    *_LOAD_STARTED,
 )
 """Without one of these a log begins behind the start."""
 _ENCODER = "encoder-cache-initialized-budget-tokens-profiled-items"
@@ -146,7 +148,8 @@ def _loaded_by_clock(builder: RunBuilder) -> Iterator[Phase]:
         return
     begun = {
         **_moments_by_process(builder, "weights-load-bitsandbytes"),
-        **_moments_by_process(builder, "model-load-started"),
+        **_moments_by_process(builder, _LOAD_STARTED[1]),
+        **_moments_by_process(builder, _LOAD_STARTED[0]),
     }
     ended = {**_moments_by_process(builder, _LOADED[1]), **_moments_by_process(builder, _LOADED[0])}
     phases = [
@@ -321,7 +324,7 @@ def _startup(run: Run, builder: RunBuilder, timed: Sequence[Phase], ready: _Mome
         evidence = (builder.evidence(waited.last.record),)
         parts.append(_span("placement", position, end, evidence, "startup"))
         position = end
-    loading = _moment(builder, "model-load-started")
+    loading = _moment(builder, *_LOAD_STARTED)
     if (
         ready is None
         and loading
@@ -329,8 +332,10 @@ def _startup(run: Run, builder: RunBuilder, timed: Sequence[Phase], ready: _Mome
         and not any(p.name == "load-weights" for p in timed)
     ):
         parts.append(_span("engine-start", position, loading.time, loading.evidence, "startup"))
-        parts.append(_span("load-weights", loading.time, end, loading.evidence, "startup"))
-        position = end
+        # What follows the reading is not always loading.
+        read = [phase.end for phase in timed if phase.name == "read-weights" and phase.end is not None]
+        position = max(read, default=end)
+        parts.append(_span("load-weights", loading.time, position, loading.evidence, "startup"))
     if end - position >= SHORTEST_GAP:
         parts.append(_span("unexplained", position, end, (), "startup"))
     return [_span("startup", run.started, end, ready.evidence if ready else ()), *parts]
@@ -344,9 +349,15 @@ def _milestones(
     if config:
         yield "imports", config
     loaded = any(phase.name == "load-weights" for phase in timed)
-    loads = (
-        ("load-weights",) if loaded else ("download", "read-weights")
-    )  # A load that failed prints its parts.
+    # A load that failed prints its parts.
+    loads: tuple[str, ...] = ("load-weights",) if loaded else ("download", "read-weights")
+    if (
+        not loaded
+        and ready is None
+        and _moment(builder, *_LOAD_STARTED)
+        and not _moment(builder, *_CACHE_READY)
+    ):
+        loads = ()  # It begins with its own first line.
     for names, span in ((loads, "engine-start"), (("engine-init",), "unexplained")):
         starts = [phase for phase in timed if phase.name in names and phase.start is not None]
         if starts:

@@ -18,7 +18,7 @@ from vllm_logdoctor.rules.context import (
     setting_lines,
 )
 from vllm_logdoctor.rules.limits import KV_FULL, full_without_queue, was_preempted
-from vllm_logdoctor.rules.load import Span
+from vllm_logdoctor.rules.load import Span, have_many_sequences
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.performance.cache_room import Room, no_room, room_changes
 from vllm_logdoctor.rules.performance.prefill import MORE_CAPACITY, SHARED_PREFIXES
@@ -28,6 +28,7 @@ from vllm_logdoctor.run.model import Sample
 
 FULL_ALONE = "KV cache full while the queue is empty"
 HELD_BY_FEW = "KV cache held by few large requests"
+MANY_SEQUENCES = "Many sequences per request"
 LEAST_PUSHED_BACK = 2
 FEW_REQUESTS = 2
 """Requests that hold the cache between them: shorter ones would make room."""
@@ -49,10 +50,6 @@ CACHE_BY_DEFAULT = (
 )
 
 
-# Tokens per second: no published model decodes one sequence faster on a card, drafts included.
-FASTEST_SEQUENCE = 1000.0
-
-
 def kv_cache_preemption(case: RuleContext) -> Advice | None:
     """The cache is full: requests wait for it or are computed anew.
 
@@ -66,7 +63,10 @@ def kv_cache_preemption(case: RuleContext) -> Advice | None:
     few = held_by_few(full)
     prompts = only_computes_prompts(full)
     room = Room((action(MORE_CAPACITY),), None, (SHARED_PREFIXES,)) if prompts else room_changes(case)
-    shorter = (_shorter_requests(case, few, _have_many_sequences(full)),) if few else ()
+    many = bool(few) and have_many_sequences(full)
+    if many and not preempted:
+        room = Room((), None, ())  # The slots are full, not the cache.
+    shorter = (_shorter_requests(case, few, many),) if few else ()
     found = Advice(
         _what_is_full(case, full, few, waiting)
         + (_EMPTIES_AS_FAST if prompts else _preemptions(case, full))
@@ -86,7 +86,9 @@ def kv_cache_preemption(case: RuleContext) -> Advice | None:
         verify="KV cache usage stays below 90 % and `Waiting` drops to 0; `GPU KV cache size` is larger.",
     )
     more_at_once = f"`Waiting` drops to 0, and more than {plural(few, 'request')} run at once."
-    return replace(found, title=HELD_BY_FEW, verify=more_at_once) if few else found
+    return (
+        replace(found, title=MANY_SEQUENCES if many else HELD_BY_FEW, verify=more_at_once) if few else found
+    )
 
 
 def _full_alone(case: RuleContext) -> Advice | None:
@@ -123,11 +125,6 @@ def held_by_few(full: Sequence[Span]) -> int:
     return most if 0 < most <= FEW_REQUESTS and usage < KV_FULL else 0
 
 
-def _have_many_sequences(full: Sequence[Span]) -> bool:
-    """Return whether requests made more tokens per second than one sequence can: n, best_of or beam search."""
-    return all(span.sample.generation > FASTEST_SEQUENCE * (span.sample.running or 1) for span in full)
-
-
 def _shorter_requests(case: RuleContext, few: int, many_sequences: bool) -> Change:
     if many_sequences:
         words = "lower n, best_of or the beam width in the clients' requests"
@@ -148,7 +145,7 @@ def _what_is_full(case: RuleContext, full: Sequence[Span], few: int, waiting: in
     if few:
         usage = max(span.sample.kv_usage or 0.0 for span in full)
         held = f"held up to {usage:g} % of the KV cache"
-        if _have_many_sequences(full):
+        if have_many_sequences(full):
             return (
                 f"{extent.capitalize()} {plural(few, 'request')} of several sequences each {held}{queue}"
                 " Every sequence counts against max_num_seqs."
