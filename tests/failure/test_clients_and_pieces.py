@@ -99,7 +99,7 @@ def test_a_request_that_ended_in_an_exception_group_is_said() -> None:
         "exceptiongroup.ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)",
     ]
     text = run_of(cancelled).to_markdown()
-    assert "1. Send such a request without `stream`" in text
+    assert "1. Send the same request without `stream`" in text
     assert "The exception behind it is not in this log" in text
     assert "Most frequent" not in text
 
@@ -148,7 +148,7 @@ def test_a_copy_of_vllm_in_another_project_is_not_vllm() -> None:
     ]
     root = next(one for one in run_of(lines).findings if one.role == "root")
     assert root.id == "unclassified-failure"
-    assert "another release of trainer" in root.alternatives[0]
+    assert "Use a release of trainer" in root.alternatives[0]
 
 
 def test_a_download_that_times_out_during_an_installation_is_named() -> None:

@@ -163,3 +163,68 @@ def test_a_fault_of_a_kernel_is_not_tried_twice_without_graphs() -> None:
         raised(place, error="RuntimeError: CUDA error: an illegal memory access was encountered")
     ).alternatives
     assert sum("--enforce-eager" in step for step in steps) == 1
+
+
+def _built(*lines: str) -> str:
+    error = (
+        "subprocess.CalledProcessError: Command '['cmake', '--build', '.']' returned non-zero exit status 1."
+    )
+    place = ("/usr/lib/python3/dist-packages/setuptools/build_ext.py", 9, "run", "check_call(args)")
+    return root("\n".join([*lines, raised(place, error=error)])).explanation
+
+
+def test_a_compiler_that_stopped_names_the_source_that_it_compiled() -> None:
+    by_ninja = _built(
+        "[9/12] Building CUDA object CMakeFiles/_C.dir/csrc/attention.cu.o",
+        "FAILED: CMakeFiles/_C.dir/csrc/attention.cu.o",
+        "ptxas terminated (signal: 11)",
+    )
+    by_note = _built(
+        "/usr/include/c++/14/bits/stl_algo.h:3626:7: error: reference to __host__ function 'fail'",
+        "/home/me/vllm/build/csrc/quant/int8.hip:35:14: note: called by 'to_int8'",
+    )
+    assert "stopped at attention.cu;" in by_ninja
+    assert "stopped at csrc/quant/int8.hip;" in by_note
+    assert "A compiler or build tool stopped" in _built("ptxas terminated (signal: 11)")
+
+
+@pytest.mark.parametrize(("address", "by_client"), [("ray://10.0.0.1:10001", True), ("10.0.0.1:6379", False)])
+def test_an_error_of_rays_workers_behind_ray_client_is_of_the_connection(
+    address: str, by_client: bool
+) -> None:
+    above = f"2023-08-25 22:29:16,736 INFO worker.py:1313 -- Using address {address} set in the environment variable RAY_ADDRESS"
+    place = ("/opt/vllm/engine/ray_utils.py", 21, "__getattr__", "return getattr(self.worker, name)")
+    found = root(raised(place, error="RecursionError: maximum recursion depth exceeded", above=above))
+    assert ("Ray Client" in found.title) == by_client
+
+
+def test_a_framework_that_lists_no_such_model_is_to_be_replaced() -> None:
+    error = "ValueError: Model architectures NewForCausalLM are not supported for now. Supported architectures: dict_keys(['OldForCausalLM'])"
+    place = ("/opt/verl/third_party/vllm/loaders.py", 12, "_get_loader", "raise ValueError(")
+    assert (
+        root(raised(place, error=error))
+        .alternatives[0]
+        .startswith("Use a release of verl whose loaders.py lists")
+    )
+
+
+@pytest.mark.parametrize(("embeddings", "cut"), [(2074, False), (2075, True), (2550, True)])
+def test_an_embedding_more_for_each_row_of_an_image_is_no_item_cut_by_a_step(
+    embeddings: int, cut: bool
+) -> None:
+    error = f"ValueError: Attempted to assign 1 x {embeddings} = {embeddings} multimodal tokens to 2040 placeholders"
+    place = ("/opt/vllm/model_executor/models/utils.py", 364, "_merge", "raise ValueError(")
+    assert any("chunked prefill" in way for way in root(raised(place, error=error)).alternatives) == cut
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [("sub_img = sub_img[:n]", "images"), ("video = video[:n]", "video")]
+)
+def test_requests_to_leave_out_are_those_that_the_code_is_about(code: str, kind: str) -> None:
+    places = [
+        ("/opt/vllm/engine/async_llm_engine.py", 40, "run_engine_loop", "await step()"),
+        ("/opt/vllm/worker/model_runner.py", 50, "execute_model", "model()"),
+        ("/opt/vllm/model_executor/models/phi3v.py", 60, "forward", code),
+    ]
+    found = root(raised(*places, error="TypeError: only integer tensors can be converted to an index"))
+    assert any(f"Send no requests with {kind} meanwhile" in way for way in found.alternatives)

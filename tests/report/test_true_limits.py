@@ -172,7 +172,7 @@ def test_a_limit_that_the_log_does_not_show_is_called_probable_in_the_first_line
     text = report([line.format(second=second) for second in (10, 20, 30)])
     assert text.startswith("# LIMITED: max_num_seqs reached (probable)\n")
     assert "**Probably max_num_seqs reached" in text
-    assert "As many requests as advised here would take about 90 % of it." in text
+    assert "912 requests would fill about 90 % of the KV cache." in text
     known = "INFO 06-25 03:10:00 [utils.py:253] non-default args: {'model': 'org/m', 'max_num_seqs': 600}"
     text = report([known, *(line.format(second=second) for second in (10, 20, 30))])
     assert text.startswith("# LIMITED: max_num_seqs reached\n")

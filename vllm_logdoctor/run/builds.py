@@ -112,6 +112,23 @@ def last_step_done(records: Sequence[Record]) -> Record | None:
     return next((one for one in reversed(records) if _DONE.search(one.message[:600])), None)
 
 
+# FAILED: csrc/CMakeFiles/_C.dir/attention.cu.o      /src/csrc/quant_kernels.hip:35:14: note: called by 'to_int8'
+_OBJECT = lazy_pattern(
+    r"^\s*(?:#\d+ [\d.]+ +)?FAILED: (?:\[code=\d+\] )?(?:\S*/)?(?P<file>[^\s/]{1,200})\.o\b"
+)
+_CALLED_BY = lazy_pattern(r"(?:^|/)(?P<file>csrc/[^\s:]{1,200}):\d+:\d+: note: called by ")
+_NEAR_OBJECT, _NEAR_CALL = 10, 20
+
+
+def compiled_file(records: Sequence[Record], error: Record) -> str:
+    """Return the source file whose compilation an error ended, by ninja's line above it or the compiler's notes below, or ""."""
+    at = next((number for number, one in enumerate(records) if one is error), 0)
+    above = (_OBJECT.search(one.message[:400]) for one in reversed(records[max(0, at - _NEAR_OBJECT) : at]))
+    below = (_CALLED_BY.search(one.message[:400]) for one in records[at : at + _NEAR_CALL])
+    found = next((one for one in (*above, *below) if one is not None), None)
+    return found["file"] if found is not None else ""
+
+
 def compiler_error(records: Sequence[Record]) -> Record | None:
     """Return the first error of a compiler, a linker or CMake: what the build tools say later follows from it."""
     return next((one for one in records if _COMPILER_ERROR.search(one.message[:500])), None)

@@ -26,7 +26,9 @@ def component_of(place: Frame, frames: Sequence[Frame]) -> str:
 
 _KINDS = (
     (lazy_pattern(r"audio|whisper|speech"), "audio"),
-    (lazy_pattern(r"vision|[/_]image|siglip|/clip\.py"), "images or video"),
+    (lazy_pattern(r"video"), "video"),
+    (lazy_pattern(r"[/_]image|\b(?:sub_)?imgs?\b"), "images"),
+    (lazy_pattern(r"vision|siglip|/clip\.py"), "images or video"),
     (lazy_pattern(r"multimodal"), "images, audio or video"),
     (lazy_pattern(r"/lora/"), "LoRA adapters"),
     (lazy_pattern(r"guided_decoding|structured_output|xgrammar|outlines"), "structured output"),

@@ -11,7 +11,7 @@ from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.matching import RuleMatch
 from vllm_logdoctor.rules.failure.rule_ids import UNKNOWN
 from vllm_logdoctor.rules.failure.signatures import FailureRules
-from vllm_logdoctor.run.builds import compiler_error, error_text, not_found_above
+from vllm_logdoctor.run.builds import compiled_file, compiler_error, error_text, not_found_above
 
 TOOL_FAILED = frozenset({"CalledProcessError", "CompileError", "DistutilsExecError", "BuildError"})
 _BUILD_LINES = 600
@@ -39,11 +39,12 @@ _INSTALL = (
     INSTALL_BUILT,
 )
 _EXPLAINED = "A compiler or build tool stopped; this is its first error in the log."
+_COMPILED = "The compiler stopped at {source}; this is its first error in the log."
 _REFUSED = ("Fix the first error of the build: later ones often follow from it.",)
 # /usr/include/c++/13/type_traits:44:1: error: ...      /usr/lib64/gcc/x86_64-pc-linux-gnu/14/../include/c++/14/bits/stl_algo.h:36:7: error: ...
 _OF_SYSTEM = lazy_pattern(r"\s*/usr/(?:[^\s:(]{1,200}/)?include/[^\s:(]{1,200}(?::\d|\(\d)")
 _HEADERS_OF_SYSTEM = (
-    "Build with releases of the compiler and of the system's headers that fit together: the error is in such a header, not in a source of vLLM.",
+    "Build with releases of the compiler and of the system's headers that fit together: the error is in a header that a source of vLLM includes.",
 )
 
 
@@ -63,8 +64,11 @@ def build_failure(
     # The words of CMake are below the line that the report quotes.
     more = "" if said == " ".join(compiler.message.split()) else " {exception}"
     values = {"exception": said[:300]}
+    if source := compiled_file(context.trail, compiler):
+        values["source"] = source
+    explain = (_COMPILED if source else _EXPLAINED) + more
     signature = Signature(
-        "", rank="symptom", priority=8, confidence="medium", title="Compiler or build tool failed", explain=_EXPLAINED + more,
+        "", rank="symptom", priority=8, confidence="medium", title="Compiler or build tool failed", explain=explain,
         remedy=(
             *(
                 _OUT_OF_MEMORY if _KILLED.search(compiler.message)

@@ -26,6 +26,8 @@ STATED = ("Do what the message says: {stated}.",)
 _OF_FRAMEWORK = (
     "See in {at} what {framework} checks or calls there; another release of {framework} may support it."
 )
+_UNKNOWN_TO_FRAMEWORK = "Use a release of {framework} whose {at} lists the model's architecture: this one's list, in the message, lacks it."
+_LISTS_MODELS = lazy_pattern(r"[Mm]odel architectures? .{1,200} (?:is|are) not supported")
 _NOT_IMPLEMENTED = (
     "Set or register an implementation of your own in {framework}, or change the input: {at} has none for it."
 )
@@ -76,7 +78,9 @@ def next_steps(
     framework = framework_of(at) if owner == PROGRAM else ""
     if framework:
         lacks = raised is not None and (raised.inner or raised.name) == "NotImplementedError"
-        return ((_NOT_IMPLEMENTED if lacks else _OF_FRAMEWORK).format(framework=framework, at=file_name(at)),)
+        listed = raised is not None and _LISTS_MODELS.search(raised.statement[:600])
+        step = _NOT_IMPLEMENTED if lacks else _UNKNOWN_TO_FRAMEWORK if listed else _OF_FRAMEWORK
+        return (step.format(framework=framework, at=file_name(at)),)
     if owner == PROGRAM and not called:
         return _OWN_CODE
     if context.run.kind == "build":

@@ -50,8 +50,8 @@ _ANSWERED = "The web server answered with status 500 and goes on"
 _GOES_ON = "Only this request is affected: the web server goes on after such an error"
 _GROUPED = "The exception behind it is not in this log"
 _WITHOUT_STREAM = (
-    "Send such a request without `stream`: if it fails too, the server logs the exception itself; if not, the fault is in"
-    " the code that streams."
+    "Send the same request without `stream`, which the failed one had: if it fails too, the server logs the exception"
+    " itself; if not, the fault is in the code that streams."
 )
 _STREAM = "starlette/responses.py"
 _NOT_STOPPED = "Nothing in the log says that the server stopped"

@@ -120,7 +120,7 @@ def _shows_load(case: RuleContext) -> bool:
 def _usual_requests(case: RuleContext) -> str:
     usual = round(case.load.running)
     if usual < 1:
-        return f"Half of the samples show no running request, the others at most {case.load.peak_running:,}"
+        return f"At least half of the statistics lines show no running request, the others at most {case.load.peak_running:,}"
     return f"{plural(usual, 'request')} ran at once in the median"
 
 

@@ -312,7 +312,7 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
     if target is None:
         text += " The cache holds hardly more of them: a larger max_num_seqs would fill it."
     elif (filled := usage * target / max_num_seqs) > NEARLY_FILLED:
-        text += f" As many requests as advised here would take about {filled:.0f} % of it."
+        text += f" {target:,} requests{' of each engine' if engines > 1 else ''} would fill about {filled:.0f} % of the KV cache."
     return Advice(
         text,
         (*sample_lines(case, held), *setting_lines(case, "max_num_seqs")),
