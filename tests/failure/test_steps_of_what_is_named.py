@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.failure.judging import crashed, raised, root
+from tests.failure.judging import crashed, diagnosis, raised, root
 from vllm_logdoctor.rules.model import Finding
 
 KERNELS = "/opt/site-packages/vllm/_custom_ops.py"
@@ -96,3 +96,179 @@ def test_a_library_whose_source_file_the_message_names_is_switched_off() -> None
     )
     assert "DeepGEMM" in found.title
     assert [(one.knob, one.after) for one in found.changes] == [("VLLM_USE_DEEP_GEMM", "0")]
+
+
+ASSERTION = "{}: block: [0,0,0], thread: [0,0,0] Assertion `{}` failed."
+GATHER = ASSERTION.format("../ScatterGatherKernel.cu:144: operator()", "idx_dim < index_size")
+LOOKUP = ASSERTION.format("/pytorch/Indexing.cu:1369: indexSelectSmallIndex", "srcIndex < srcSelectDimSize")
+SAMPLER = (
+    "/opt/site-packages/vllm/v1/sample/ops/topk_topp_sampler.py",
+    100,
+    "apply_top_k_top_p",
+    "x.gather(1, k)",
+)
+MODEL = ("/opt/site-packages/vllm/model_executor/models/opt.py", 9, "forward", "hidden = self.embed(ids)")
+
+
+@pytest.mark.parametrize(
+    ("assertion", "frame", "words", "step"),
+    [
+        (GATHER, SAMPLER, "top-k and top-p step", "top_k"),
+        (LOOKUP, SAMPLER, "token id beyond the vocabulary", "tokenizer"),
+        (LOOKUP, MODEL, "token id beyond the vocabulary", "tokenizer"),
+        (GATHER, MODEL, "indexed past the end of a tensor", "CUDA_LAUNCH_BLOCKING"),
+    ],
+)
+def test_an_index_out_of_range_is_ascribed_by_the_kernel_and_the_code_that_called_it(
+    assertion: str, frame: tuple[str, int, str, str], words: str, step: str
+) -> None:
+    step_of_engine = ("/opt/site-packages/vllm/v1/engine/core.py", 60, "run_busy_loop", "self.step()")
+    found = root(
+        raised(
+            step_of_engine,
+            frame,
+            error="RuntimeError: CUDA error: device-side assert triggered",
+            above=assertion,
+        )
+    )
+    assert found.id == "index-out-of-range-device-assert"
+    assert words in found.explanation
+    assert step in steps(found)
+    assert ("vocabulary" in found.explanation) is (assertion is LOOKUP)
+
+
+HANGS = """\
+INFO 05-01 10:00:00 [__init__.py:220] Automatically detected platform {platform}.
+(EngineCore pid=9) INFO 05-01 10:00:20 [core.py:97] Initializing a V1 LLM engine (v0.11.0) with config: model='m', tensor_parallel_size=4
+INFO:     Application startup complete.
+(EngineCore pid=9) ERROR 05-01 10:09:30 [core.py:708] EngineCore encountered a fatal error.
+(EngineCore pid=9) ERROR 05-01 10:09:30 [core.py:708] Traceback (most recent call last):
+(EngineCore pid=9) ERROR 05-01 10:09:30 [core.py:708]   File "/opt/vllm/v1/executor/multiproc_executor.py", line 220, in collective_rpc
+(EngineCore pid=9) ERROR 05-01 10:09:30 [core.py:708]     raise TimeoutError(f"RPC call to {{method}} timed out.") from e
+(EngineCore pid=9) ERROR 05-01 10:09:30 [core.py:708] TimeoutError: RPC call to execute_model timed out."""
+
+
+@pytest.mark.parametrize(
+    ("platform", "tool"),
+    [
+        ("cuda", "grep -i xid"),
+        ("rocm", "grep -i amdgpu"),
+        ("npu", "npu-smi info"),
+        ("xpu", "xpu-smi"),
+        ("tpu", ""),
+        ("cpu", ""),
+    ],
+)
+def test_a_card_that_may_have_failed_is_looked_at_with_the_tool_of_its_platform(
+    platform: str, tool: str
+) -> None:
+    found = root(HANGS.format(platform=platform))
+    assert found.id == "worker-hang-execute-model-timeout"
+    looks = [way for way in found.alternatives if "card failed" in way]
+    assert bool(looks) is bool(tool)
+    assert all(tool in way for way in looks)
+    assert ("xid" in steps(found).lower()) is (platform == "cuda")
+
+
+def test_an_allocator_of_v0_without_a_free_block_is_a_fault_of_the_engine() -> None:
+    frame = (
+        "/opt/site-packages/vllm/core/block/naive_block.py",
+        130,
+        "_allocate_block_id",
+        "raise BlockAllocator.NoFreeBlocksError()",
+    )
+    step = ("/opt/site-packages/vllm/engine/llm_engine.py", 1374, "step", "self.scheduler[0].schedule()")
+    found = root(raised(step, frame, error="vllm.core.block.interfaces.BlockAllocator.NoFreeBlocksError"))
+    assert (found.id, found.title) == ("engine-code-bug", "NoFreeBlocksError in the block allocator of V0")
+    assert "0.11.0 or newer" in found.alternatives[0]
+
+
+OMEGACONF = (
+    "/usr/lib/python3/dist-packages/omegaconf/dictconfig.py", 359, "__getattr__", "self._format_and_raise(key=key)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("file", "step"),
+    [
+        ("/opt/tiger/verl/verl/workers/dp_actor.py", "what verl checks or calls there"),
+        ("/home/me/run/train.py", "Correct the call of omegaconf at /home/me/run/train.py:57"),
+    ],
+)
+def test_a_program_that_called_a_library_is_named_as_the_caller(file: str, step: str) -> None:
+    called = (file, 57, "build", "self.fused = config.fused")
+    found = root(
+        raised(called, OMEGACONF, error="omegaconf.errors.ConfigAttributeError: Key 'fused' is not in struct")
+    )
+    assert f"called from {file.rpartition('/')[2]}, build" in found.explanation
+    assert step in steps(found)
+    assert any("config.fused" in one.text for one in found.evidence)
+
+
+def test_a_failed_test_is_run_with_the_variable_that_shows_the_kernel() -> None:
+    lines = [
+        "============================= test session starts ==============================",
+        "collected 1 item",
+        "tests/test_load.py::test_load FAILED",
+        "RuntimeError: CUDA error: an illegal memory access was encountered",
+        "FAILED tests/test_load.py::test_load - RuntimeError: CUDA error: an illegal memory access was encountered",
+        "======================= 1 failed in 9.31s =======================",
+    ]
+    found = root("\n".join(lines))
+    assert found.id == "cuda-illegal-memory-access"
+    assert "CUDA_LAUNCH_BLOCKING=1" in found.alternatives[0]
+    assert "--enforce-eager" not in steps(found)
+
+
+@pytest.mark.parametrize(
+    ("missing", "part"),
+    [
+        ("{'visual.blocks.0.norm1.bias', 'visual.merger.norm.bias'}", "visual"),
+        ("{'model.vision_tower.blocks.0.norm1.bias'}", "vision_tower"),
+        ("{'visual.blocks.0.norm1.bias', 'lm_head.weight'}", ""),
+    ],
+)
+def test_weights_that_are_all_of_an_encoder_are_left_out_with_it(missing: str, part: str) -> None:
+    found = crashed(
+        f"ValueError: Following weights were not initialized from checkpoint: {missing}", version="0.26.0"
+    )
+    assert found.id == "checkpoint-format-mismatch"
+    assert found.title == (
+        f"Checkpoint lacks the weights of its encoder: {part}"
+        if part
+        else "Checkpoint lacks weights of the model class"
+    )
+    assert ("--language-model-only" in found.alternatives[0]) is bool(part)
+
+
+@pytest.mark.parametrize(("version", "builds"), [("0.1.dev1+g6804e1b81", True), ("0.11.0", False)])
+def test_a_clean_environment_for_sources_is_one_in_which_they_are_built(version: str, builds: bool) -> None:
+    found = crashed("ModuleNotFoundError: No module named 'compressed_tensors.compressors.packed'", version)
+    assert ("build these sources" in steps(found)) is builds
+    assert ("pip install vllm==" in steps(found)) is not builds
+
+
+def test_code_that_was_loaded_from_the_cache_is_proven_by_the_line_that_says_so() -> None:
+    loaded = "(EngineCore pid=9) INFO 05-01 10:00:03 [backends.py:115] Directly load the compiled graph for shape None from the cache"
+    frame = (
+        "/root/.cache/vllm/torch_compile_cache/58e2/rank_0_0/inductor_cache/ep/c.py",
+        9,
+        "call",
+        "a, b = args",
+    )
+    error = raised(frame, error="ValueError: not enough values to unpack (expected 2, got 1)", above=loaded)
+    found = root(error)
+    assert found.id == "torch-compile-cache-stale"
+    assert found.evidence[1].text == loaded
+
+
+def test_a_client_that_failed_by_its_own_code_is_corrected_where_it_failed() -> None:
+    served = [START.format("0.15.1"), "INFO:     Application startup complete."]
+    code = '"memory": round(props.total_mem),'
+    own = ("/home/me/bench/reproducibility.py", 124, "collect", code)
+    error = raised(own, error="AttributeError: 'torch._C._Properties' object has no attribute 'total_mem'")
+    stopped = "(APIServer pid=3) INFO:     Application shutdown complete."
+    findings = diagnosis("\n".join([*served, error, stopped])).findings
+    found = next(one for one in findings if "client" in one.title)
+    assert "`AttributeError: 'torch._C._Properties' object has no attribute 'total_mem'`" in found.explanation
+    assert found.explanation.endswith("Correct the program at reproducibility.py:124.")

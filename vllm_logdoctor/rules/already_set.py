@@ -60,6 +60,8 @@ _FEATURES = (
 
 # With speculative decoding, ...      On the CPU backend, ...      In a job, ...
 _CONDITION = lazy_pattern(r"(?:With|For|In|On) [^,.:`]{2,40}, (?=\w)")
+# Run once with `CUDA_LAUNCH_BLOCKING=1` and `--enforce-eager`: the traceback then names the kernel.
+_AND_SWITCH = lazy_pattern(r" and `--(?P<switch>[a-z][\w-]*)`(?=: )")
 # Start once with `--enforce-eager` to see whether torch.compile generates the kernel.
 _ASKS_FOR_ORIGIN = "torch.compile generates the kernel"
 
@@ -174,6 +176,20 @@ def without_condition(text: str, run: Run) -> str:
     ):
         return text
     return text[condition.end()].upper() + text[condition.end() + 1 :]
+
+
+def without_switches(text: str, run: Run | None = None) -> str:
+    """Return advice that sets a variable and a switch without the switch; with a run, only where the run has it on.
+
+    >>> without_switches("Run once with `CUDA_LAUNCH_BLOCKING=1` and `--enforce-eager`: the traceback names the kernel.")
+    'Run once with `CUDA_LAUNCH_BLOCKING=1`: the traceback names the kernel.'
+    """
+    return _AND_SWITCH.sub(
+        lambda found: (
+            "" if run is None or run.setting(found["switch"].replace("-", "_")) is True else found[0]
+        ),
+        text,
+    )
 
 
 def _launches_own_kernel(run: Run) -> bool:

@@ -34,6 +34,8 @@ _PLACE = lazy_pattern(r'File "?[^"\n]{0,300}/vllm/(?P<file>[\w/]{1,200}\.py)[":]
 _MOST_OF_LINE = 600
 # File "/home/me/vllm/vllm/engine/llm_engine.py", line 9, in step
 _TREE = lazy_pattern(r'File "(?P<tree>(?![^"\n]*-packages/)[/~](?:[^/"\n]*/)*[^/"\n]*vllm[^/"\n]*)/vllm/\w')
+_INTO_NEW = "`pip install vllm==<version>` into a new environment, and no other packages into it"
+_BUILD_ANEW = "build these sources there, with the requirements that they name"
 _REINSTALL = "pip install --force-reinstall vllm==<version>"
 # 0.1.dev15917+g0a6396b45      0.23.1rc1.dev1201+gd08eebad1.d20260717      0.23.1.post1.dev498+g802ead286.dirty
 _CHANGED_SOURCES = lazy_pattern(r"\.d\d{8}$|\.dirty$")
@@ -106,7 +108,7 @@ def in_words_of_build(text: str, run: Run) -> str:
     own = next(iter(options_of_fork(run)), "")
     if own and text.startswith(("Use a newer release", "Search the issues of vLLM")):
         return f"Report it to whoever maintains this build: no release of vLLM has its option `{own}`."
-    return _NEWER_RELEASE.sub(_newer_sources, text)
+    return _NEWER_RELEASE.sub(_newer_sources, text.replace(_INTO_NEW, _BUILD_ANEW))
 
 
 def in_words_of_install(text: str, run: Run) -> str:

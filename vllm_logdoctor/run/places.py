@@ -112,7 +112,7 @@ def raised_in(
         owner: whose code it is, in words; "" where the file tells.
         phase: what was going on, in words.
         raised: the exception.
-        caller: the frame of vLLM that called the place, or None.
+        caller: the frame of vLLM or of a program that called the place, or None.
         feature: the feature of vLLM whose code led there, or "".
         in_title: whether the title of the finding names the place.
     """
@@ -129,7 +129,8 @@ def raised_in(
     of_library = bool(called) and not owner_of(place.file).startswith(VLLM)
     whose = f" ({owner})" if owner else ""
     if of_library and owner:
-        words, called = f"Raised by {owner} ({where})", f"{called} of vLLM"
+        of_vllm = " of vLLM" if caller is not None and owner_of(caller.file).startswith(VLLM) else ""
+        words, called = f"Raised by {owner} ({where})", f"{called}{of_vllm}"
     elif raised.name == "RecursionError" and deepest is not place:
         words, called = f"Endless calls through {where}", ""
     elif library in {PYTHON, *TENSOR_LIBRARIES} and library != owner_of(place.file):

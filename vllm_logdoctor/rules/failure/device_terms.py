@@ -5,21 +5,53 @@ from __future__ import annotations
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.run.model import Run
 
-_NVIDIA = (
-    "nvidia-smi",
-    "CUDA_VISIBLE_DEVICES",
-    "/dev/nvidia*",
-    "TORCH_CUDA_ARCH_LIST",
-    "CUDA_LAUNCH_BLOCKING=1",
-)
-_OWN = {
-    "rocm": ("rocm-smi", "HIP_VISIBLE_DEVICES", "/dev/kfd", "PYTORCH_ROCM_ARCH", "AMD_SERIALIZE_KERNEL=3"),
-    "npu": ("npu-smi info", "ASCEND_RT_VISIBLE_DEVICES", "/dev/davinci*"),
-    "xpu": ("xpu-smi", "ZE_AFFINITY_MASK", "/dev/dri/*"),
-    "hpu": ("hl-smi", "HABANA_VISIBLE_MODULES", "/dev/accel/*"),
+WITHOUT_NCCL = frozenset({"npu", "hpu", "tpu", "xpu", "neuron", "cpu"})
+"""Platforms whose ranks talk over another library: variables of NCCL do nothing there."""
+
+_FAULTS = "dmesg -T | grep -i xid"
+_OWN: dict[str, dict[str, str]] = {
+    "rocm": {
+        "nvidia-smi": "rocm-smi",
+        "CUDA_VISIBLE_DEVICES": "HIP_VISIBLE_DEVICES",
+        "/dev/nvidia*": "/dev/kfd",
+        "TORCH_CUDA_ARCH_LIST": "PYTORCH_ROCM_ARCH",
+        "CUDA_LAUNCH_BLOCKING=1": "AMD_SERIALIZE_KERNEL=3",
+        _FAULTS: "dmesg -T | grep -i amdgpu",
+    },
+    "npu": {
+        "nvidia-smi": "npu-smi info",
+        "CUDA_VISIBLE_DEVICES": "ASCEND_RT_VISIBLE_DEVICES",
+        "/dev/nvidia*": "/dev/davinci*",
+        "CUDA_LAUNCH_BLOCKING=1": "ASCEND_LAUNCH_BLOCKING=1",
+        "NCCL_SOCKET_IFNAME": "HCCL_SOCKET_IFNAME",
+        _FAULTS: "npu-smi info",
+    },
+    "xpu": {
+        "nvidia-smi": "xpu-smi",
+        "CUDA_VISIBLE_DEVICES": "ZE_AFFINITY_MASK",
+        "/dev/nvidia*": "/dev/dri/*",
+        _FAULTS: "xpu-smi",
+    },
+    "hpu": {
+        "nvidia-smi": "hl-smi",
+        "CUDA_VISIBLE_DEVICES": "HABANA_VISIBLE_MODULES",
+        "/dev/nvidia*": "/dev/accel/*",
+        _FAULTS: "hl-smi",
+    },
+    "tpu": {},
+    "cpu": {},
+    "neuron": {},
 }
 # nvidia-smi -q -d COMPUTE      nvidia-smi topo -m      With MIG, name the instance ...
 _NVIDIA_ONLY = lazy_pattern(r"nvidia-smi (?:-\w|topo)|\bMIG\b")
+# What is left after the platform's own words were put in: Set `CUDA_LAUNCH_BLOCKING=1`      `NCCL_DEBUG=INFO`
+_NVIDIA = lazy_pattern(
+    r"\bnvidia-smi\b|/dev/nvidia|CUDA_VISIBLE_DEVICES|CUDA_LAUNCH_BLOCKING|TORCH_CUDA_ARCH_LIST|(?i:\bxid\b)"
+)
+_NCCL = lazy_pattern(r"\bNCCL_[A-Z]")
+_INTERFACE = lazy_pattern(
+    r"`NCCL_SOCKET_IFNAME`, | \(and `NCCL_SOCKET_IFNAME`\)|, `NCCL_SOCKET_IFNAME`(?! and)"
+)
 _ON_ROCM = "On ROCm "
 _UNITS = {"npu": "NPU", "xpu": "XPU", "hpu": "HPU", "tpu": "TPU", "neuron": "Neuron core"}
 _GPU = lazy_pattern(r"(?<![\w-])GPU(?P<several>s?)(?![\w-])")
@@ -47,6 +79,10 @@ def in_words_of_device(text: str, run: Run) -> str | None:
         'Stop it: `npu-smi info` names it.'
         >>> in_words_of_device("Run once with `CUDA_LAUNCH_BLOCKING=1`.", Run(platform="rocm"))
         'Run once with `AMD_SERIALIZE_KERNEL=3`.'
+        >>> in_words_of_device("See whether a card failed: `dmesg -T | grep -i xid`.", Run(platform="npu"))
+        'See whether a card failed: `npu-smi info`.'
+        >>> in_words_of_device("Run once with `CUDA_LAUNCH_BLOCKING=1`.", Run(platform="tpu")) is None
+        True
         >>> in_words_of_device("With MIG, name the instance.", Run(platform="rocm")) is None
         True
         >>> in_words_of_device("`nvidia-smi` names it.", Run(platform="cuda"))
@@ -56,7 +92,7 @@ def in_words_of_device(text: str, run: Run) -> str | None:
     if text.startswith(_ON_ROCM) and run.platform not in (None, "rocm"):
         return None
     own = _OWN.get(run.platform or "")
-    if own is None or any(word in text for word in own):
+    if own is None or any(word in text for word in own.values()):
         return text
     if _NVIDIA_ONLY.search(text):
         return None
@@ -64,6 +100,9 @@ def in_words_of_device(text: str, run: Run) -> str | None:
     if run.platform == "rocm":
         # A failed assertion ends the process there, without an exception.
         text = text.replace("the traceback then shows", "a traceback, where one follows, then shows")
-    for theirs, ours in zip(_NVIDIA, own, strict=False):
+    for theirs, ours in own.items():
         text = text.replace(theirs, ours)
-    return text
+    if run.platform not in WITHOUT_NCCL:
+        return None if _NVIDIA.search(text) else text
+    text = _INTERFACE.sub("", text)
+    return None if _NVIDIA.search(text) or _NCCL.search(text) else text

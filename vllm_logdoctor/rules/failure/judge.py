@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
+from vllm_logdoctor.rules.already_set import without_switches
 from vllm_logdoctor.rules.failure.context import FailureContext, is_prose
 from vllm_logdoctor.rules.failure.facts import facts_of
 from vllm_logdoctor.rules.failure.matching import RuleMatch, place_of
@@ -104,7 +105,7 @@ def shows_error(run: Run) -> bool:
 
 def _in_a_test(root: Finding, context: FailureContext) -> Finding:
     """Return a failure without steps that set flags: a test starts its engines itself, and with several models."""
-    ways = tuple(way for way in root.alternatives if "--" not in way)
+    ways = tuple(way for way in map(without_switches, root.alternatives) if "--" not in way)
     changes = tuple(one for one in root.changes if one.kind != "flag")
     if (ways, changes) != (root.alternatives, root.changes):
         ways = (*ways, steps_of_test(context.trail)[0])
@@ -258,7 +259,8 @@ def _telling_frames(root: RuleMatch, raised: Raised, block: Block) -> list[Frame
     named = [frame for one in block.raised for frame in one.frames if known and known.search(place_of(frame))]
     named = [one for one in named if _is_own(one.file)] or named
     acting = acting_frames(raised.frames)
-    own = [one for one in acting if is_file_of_vllm(one.file)] or acting
+    own = [one for one in acting if is_file_of_vllm(one.file)]
+    own = own or [one for one in acting if owner_of(one.file) == PROGRAM]
     own = [one for one in own if not _PASSES_ON.match(one.code)][-1:]
     own = [one for one in own if _is_own(one.file)]
     return [one for one in (*named[-1:], *own) if not _ONLY_REFUSES.match(one.code)]

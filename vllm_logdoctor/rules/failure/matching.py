@@ -21,7 +21,7 @@ from vllm_logdoctor.rules.failure.support import is_ruled_out, supported
 from vllm_logdoctor.rules.failure.values import values_of
 from vllm_logdoctor.rules.model import Confidence
 from vllm_logdoctor.run.blockphase import is_of_start
-from vllm_logdoctor.run.blocks import Frame, Raised
+from vllm_logdoctor.run.blocks import Block, Frame, Raised
 from vllm_logdoctor.run.owners import (
     TENSOR_LIBRARIES,
     VLLM,
@@ -63,6 +63,7 @@ class RuleMatch(Struct, frozen=True):
         decisive: the line that proves it.
         values: named groups and figures, for words and changes.
         supporting: further lines that belong to it.
+        traceback: where a line alone was seen, the block that reports the same failure.
     """
 
     rule: FailureRule
@@ -71,6 +72,7 @@ class RuleMatch(Struct, frozen=True):
     decisive: Record
     values: Mapping[str, Any]
     supporting: tuple[Record, ...] = ()
+    traceback: Block | None = None
 
     @property
     def confidence(self) -> Confidence:

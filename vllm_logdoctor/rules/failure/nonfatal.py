@@ -17,7 +17,8 @@ from vllm_logdoctor.rules.failure.wording import finding_of, named_finding, show
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.blockkinds import is_transfer, tells_of_transfer
 from vllm_logdoctor.run.blocks import Block
-from vllm_logdoctor.run.owners import PROGRAM, is_file_of_vllm, owner_of
+from vllm_logdoctor.run.owners import PROGRAM, acting_frames, is_file_of_vllm, owner_of
+from vllm_logdoctor.run.places import file_name
 
 TRANSFER = "kv-connector-failure"
 _LIMITS = frozenset({"thread-or-process-limit", "disk-full-or-quota"})
@@ -86,8 +87,17 @@ def caller_findings(context: FailureContext, rules: FailureRules) -> Iterator[Fi
             if "<!DOCTYPE" in said or "<html" in said:
                 text, of_proxy = text.partition("<")[0].rstrip(" ("), _OF_PROXY
             title, words = _CAUGHT if offline else _OF_CLIENT
-            yield replace(finding, title=title, explanation=f"{words}: {shown(text)}.{of_proxy}", changes=())
+            quoted = f"`{shown(text).replace('`', chr(39))}`"
+            words = f"{words}: {quoted}.{of_proxy}{_to_correct(block)}"
+            yield replace(finding, title=title, explanation=words, changes=())
             return
+
+
+def _to_correct(block: Block) -> str:
+    """Return where to correct a program whose own code raised an exception; "" where a library that it called did."""
+    frames = acting_frames(block.last_raised.frames)
+    own = bool(frames) and owner_of(frames[-1].file) == PROGRAM
+    return f" Correct the program at {file_name(frames[-1].file)}:{frames[-1].line}." if own else ""
 
 
 def _is_of_caller(block: Block) -> bool:

@@ -23,6 +23,7 @@ _CLIENTS = frozenset({"openai", "httpx", "requests", "aiohttp", "urllib3"})
 _PROGRAM = ("Correct the program at the place that the traceback names: what vLLM had to do was done.",)
 _OWN_CODE = ("Correct the program at {at}: the traceback contains no vLLM code.",)
 STATED = ("Do what the message says: {stated}.",)
+_OWN_CALL = "Correct the call of {owner} at {{at}}: the traceback contains no vLLM code."
 _OF_FRAMEWORK = (
     "See in {at} what {framework} checks or calls there; another release of {framework} may support it."
 )
@@ -66,21 +67,32 @@ def framework_of(file: str) -> str:
 
 
 def next_steps(
-    owner: str | None, rule_id: str, context: FailureContext, *, called: bool, raised: Raised | None, at: str
-) -> tuple[str, ...]:
-    """Return the steps that fit the owner of code that is not vLLM's; `called`: code of vLLM led there, `at`: the file."""
+    owner: str | None, rule_id: str, context: FailureContext, *, called: bool, raised: Raised | None, at: str,
+    caller: str = "",
+) -> tuple[str, ...]:  # fmt: skip
+    """Return the steps that fit the owner of code that is not vLLM's.
+
+    Args:
+        owner: whose code it is.
+        rule_id: the rule of last resort.
+        context: the run.
+        called: whether code of vLLM led there.
+        raised: the exception.
+        at: the file.
+        caller: the file of the program that called a library, "" where vLLM did, or no frame shows it.
+    """
     if rule_id == CODE and (owner is None or is_vllm_or_tensors(owner)):
         return ()
     if owner == BUILD:
         return _of_build(context, raised)
     if context.ending.program_failed:
         return _PROGRAM
-    framework = framework_of(at) if owner == PROGRAM else ""
+    framework = framework_of(caller or at) if owner == PROGRAM or (caller and owner not in _CLIENTS) else ""
     if framework:
         lacks = raised is not None and (raised.inner or raised.name) == "NotImplementedError"
         listed = raised is not None and _LISTS_MODELS.search(raised.statement[:600])
         step = _NOT_IMPLEMENTED if lacks else _UNKNOWN_TO_FRAMEWORK if listed else _OF_FRAMEWORK
-        return (step.format(framework=framework, at=file_name(at)),)
+        return (step.format(framework=framework, at=file_name(caller or at)),)
     if owner == PROGRAM and not called:
         return _OWN_CODE
     if context.run.kind == "build":
@@ -91,6 +103,8 @@ def next_steps(
         return ("Read the server's log at that time: this log is the client's.",)
     if not owner or owner == PYTHON or owner.startswith(VLLM) or not owner.isidentifier():
         return ()
+    if caller:
+        return (_OWN_CALL.format(owner=owner),)
     if not called:
         return (
             f"Keep the whole log: the traceback shows neither vLLM's code nor a program's, and so not who called {owner}.",

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vllm_logdoctor.catalogue.pages import Signature
 from vllm_logdoctor.lazy import lazy_pattern
@@ -78,6 +79,10 @@ def verdict_of(context: FailureContext, rules: FailureRules, facts: Mapping[str,
         one.named for one in candidates if one.named and one is not chosen and _says_the_same(one.named, root)
     ]
     agreeing = [*(one.decisive for one in same), *(one.observation.record for one in same[:2])]
+    if root.observation.block is None:
+        root = replace(
+            root, traceback=next((one.observation.block for one in same if one.observation.block), None)
+        )
     return Verdict(
         root, tuple(_contributing(candidates, chosen)), _followed(context, chosen), tuple(agreeing)
     )

@@ -80,6 +80,7 @@ class _Place(Struct, frozen=True):
         frames: the frames that acted, outermost first.
         innermost: the frame that raised it, or None.
         own: the innermost frame of vLLM's code, or None.
+        caller: where vLLM had no part in it, the innermost frame of a program that called the library at fault, or None.
         owner: whose code raised it, or None without frames.
         phase: what was being done, or "".
         is_code: whether vLLM's code is at fault.
@@ -88,6 +89,7 @@ class _Place(Struct, frozen=True):
     frames: tuple[Frame, ...]
     innermost: Frame | None
     own: Frame | None
+    caller: Frame | None
     owner: str | None
     phase: BlockPhase | Literal[""]
     is_code: bool
@@ -139,7 +141,7 @@ def _place_of(observation: Observation, context: FailureContext) -> _Place:
     raised = observation.raised
     phase = context.phase(observation.block) if observation.block is not None else ""
     if raised is None:
-        return _Place((), None, None, None, phase, False)
+        return _Place((), None, None, None, None, phase, False)
     frames = _without_tensors(acting_frames(raised.frames))
     owner = owner_of(frames[-1].file) if frames else None
     is_code = _is_code_fault(raised, frames, phase)
@@ -149,7 +151,8 @@ def _place_of(observation: Observation, context: FailureContext) -> _Place:
     if is_code and own is not None and (owner in TENSOR_LIBRARIES or called is not frames):
         # A library refused what vLLM's code handed it, or called back without end: that code is the place.
         innermost, owner = own, owner if owner in TENSOR_LIBRARIES else VLLM
-    return _Place(frames, innermost, own, owner, phase, is_code)
+    programs = () if own is not None else (one for one in reversed(frames) if owner_of(one.file) == PROGRAM)
+    return _Place(frames, innermost, own, next(iter(programs), None), owner, phase, is_code)
 
 
 def _words(
@@ -157,6 +160,7 @@ def _words(
 ) -> dict[str, str]:
     """Return the values of the placeholders of the pages; empty ones are left out."""
     raised, at, owner = observation.raised, place.innermost, place.owner
+    called_at = place.caller if place.of_library and place.caller is not None else at
     starts = context.run.kind not in ("build", "test") and context.ending.outcome == "crashed_at_startup"
     # By the frames alone: a message above tells the last step that was announced, and others may lie between.
     shown = phase_of_block(observation.block) if observation.block is not None else ""
@@ -164,7 +168,13 @@ def _words(
     phase_words = "" if owner == PROGRAM else phase or ("during start-up" if starts else "")
     named = place.is_code and not place.of_library and owner != PROGRAM
     owner_words = "" if named else _owner_words(place, context.run, in_test)
-    caller = place.own if place.of_library else caller_of(at, place.frames) if named and at else None
+    caller = (
+        (place.own or place.caller)
+        if place.of_library
+        else caller_of(at, place.frames)
+        if named and at
+        else None
+    )
     feature = feature_of(place.frames) if place.is_code else None
     raised_words = (
         raised_in(
@@ -179,7 +189,11 @@ def _words(
         "exception": observation.text.split("\n")[0][:300],
         "raised": raised_words,
         "process": observation.record.process.name,
-        "at": f"{at.file}:{at.line}" if at and at.line else at.file if at else "",
+        "at": f"{called_at.file}:{called_at.line}"
+        if called_at and called_at.line
+        else called_at.file
+        if called_at
+        else "",
         "phase_words": phase_words,
         "stated": stated,
         "raised_in": f"{place.own.file}:{place.own.function}" if place.own else "",
@@ -205,7 +219,10 @@ def _remedy(
     if place.is_code and raised is not None and is_vllm_or_tensors(place.owner):
         return _around(context, place, raised)
     at = place.innermost.file if place.innermost else ""
-    steps = next_steps(place.owner, rule_id, context, called=place.own is not None, raised=raised, at=at)
+    caller = place.caller.file if place.of_library and place.caller else ""
+    steps = next_steps(
+        place.owner, rule_id, context, called=place.own is not None, raised=raised, at=at, caller=caller
+    )
     around = (
         steps_around(place.frames, place.phase, raised, context.run)
         if place.is_code and raised is not None

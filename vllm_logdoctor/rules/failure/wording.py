@@ -14,10 +14,16 @@ from vllm_logdoctor.knowledge.flags import flag_exists
 from vllm_logdoctor.knowledge.variables import variable_known
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
-from vllm_logdoctor.rules.already_set import already_set, fixes_cache, is_pointless, without_condition
+from vllm_logdoctor.rules.already_set import (
+    already_set,
+    fixes_cache,
+    is_pointless,
+    without_condition,
+    without_switches,
+)
 from vllm_logdoctor.rules.cache_to_give import takes_too_much
 from vllm_logdoctor.rules.capacity.fp8 import in_formats_of_card, refuses_fp8
-from vllm_logdoctor.rules.failure.device_terms import device_named, in_words_of_device
+from vllm_logdoctor.rules.failure.device_terms import WITHOUT_NCCL, device_named, in_words_of_device
 from vllm_logdoctor.rules.failure.facts import PRINTED
 from vllm_logdoctor.rules.failure.matching import RuleMatch
 from vllm_logdoctor.rules.failure.signatures import FailureRule, expression
@@ -40,7 +46,6 @@ _LONGEST_VALUE = 160
 _MOST_OF_CASE = 8000
 _WORD = lazy_pattern(r"[A-Za-z]{2}")
 _FIXED_SIZE = "it fixes the size of the KV cache: `--gpu-memory-utilization` does not change it"
-_WITHOUT_NCCL = frozenset({"npu", "hpu", "tpu", "xpu", "neuron", "cpu"})
 # Lower `--max-model-len` to the estimate ...      Put `HF_MODULES_CACHE` (or `HF_HOME=/data`) on storage ...
 # A line of a template that only quotes: Compiler error: {what}.
 _QUOTATION = lazy_pattern(r"[A-Z][^{}.:]{2,40}: \{\w+\}\.?")
@@ -125,7 +130,8 @@ def frames_wanted(named: RuleMatch) -> str:
 def _case_of(named: RuleMatch) -> Case | None:
     """Return the case of a page that the failure's own text, or an exception of its traceback, shows."""
     seen = named.observation
-    chain = seen.block.raised if seen.block is not None else ()
+    block = seen.block or named.traceback
+    chain = block.raised if block is not None else ()
     lines = (named.decisive, *named.supporting)
     stated = (seen.text, *(one.message for one in lines), *(one.statement for one in chain))
     text = "\n".join((*stated, str(named.values.get("phase_words", ""))))[:_MOST_OF_CASE]
@@ -273,7 +279,7 @@ def knob_known(knob: str, kind: str, run: Run) -> bool:
     """Return whether a flag or variable may be advised for the run's version; without a version the files of the tracebacks tell the latest one."""
     version = release_of(run)
     if kind == "env" and knob.startswith("NCCL_"):
-        return run.platform not in _WITHOUT_NCCL
+        return run.platform not in WITHOUT_NCCL
     if kind == "flag":
         return flag_exists(knob.split("=")[0].split(".")[0], version) is not False
     if kind == "env" and knob.startswith("VLLM_") and version:
@@ -318,7 +324,7 @@ def other_ways(alternatives: Sequence[str], changes: Sequence[Change], run: Run)
         if not alternatives and not changes:
             alternatives = [newer[0].replace(_NEWER, "Try the newest release", 1)]
     for written in alternatives:
-        text = without_condition(in_words_of_release(written, run), run)
+        text = without_switches(without_condition(in_words_of_release(written, run), run), run)
         needs_fp8 = "--kv-cache-dtype fp8" in text or "FP8_MARLIN" in text
         if (needs_fp8 and refuses_fp8(run)) or is_pointless(text, run) or takes_too_much(text, run):
             continue
