@@ -257,6 +257,7 @@ def test_a_variable_for_one_run_is_a_step_and_no_part_of_the_launch_command():
     failed = crashed("torch.AcceleratorError: CUDA error: an illegal memory access was encountered", "0.30.0")
     assert not failed.changes
     assert failed.alternatives[0].startswith("Run once with `CUDA_LAUNCH_BLOCKING=1` and `--enforce-eager`")
+    assert " ".join(failed.alternatives).count("--enforce-eager") == 1
 
 
 def test_another_attention_backend_is_advised_where_the_traceback_is_in_attention_code():
