@@ -110,6 +110,7 @@ def test_a_command_without_the_flag_that_saves_its_result_gets_it() -> None:
     command = "vllm bench serve --model org/model --num-prompts 300 --result-filename a.json"
     text = report([*START, command, *full, *[ANSWER] * 300])
     assert f"{command} --save-result\n" in text
+    assert "change one thing at a time, with another result file each time, and compare" in text
     assert "the benchmark writes no result file" in text
 
 

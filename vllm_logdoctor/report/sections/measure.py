@@ -21,6 +21,7 @@ _PROMPTS_EACH = 10
 _NUM_PROMPTS = lazy_pattern(r"--num-prompts[ =](?P<number>\d{1,9})\b")
 # vllm bench serve --model org/m --num-prompts 100 --result-filename results/a.json
 _UNSAVED = lazy_pattern(r"(?!.* --save-(?:result|detailed)\b).* --result-filename\b")
+_RESULT_FILE = "--result-filename"
 LEAST_SHARE = 0.9
 _SHARED = 10.0
 """Percent of the prompts from the prefix cache, above which the statistics lines do not give their mean length."""
@@ -54,7 +55,7 @@ def _with_commands_of_log(page: Page, loads: Sequence[Evidence], compare: str) -
     part = _part_of_the_load(page.run)
     lines = [
         f"Repeat the {'command' if len(loads) == 1 else 'commands'} of this log{page.cited(loads)} before and after{part},"
-        " change one thing at a time, and compare the two logs:",
+        f" change one thing at a time{_own_file(loads)}, and compare the two logs:",
         "",
     ]
     texts = [
@@ -66,6 +67,12 @@ def _with_commands_of_log(page: Page, loads: Sequence[Evidence], compare: str) -
         ["", "Without `--save-result`, as in this log, the benchmark writes no result file."] if added else []
     )
     return [*lines, *fence("\n".join([*texts, compare]), "sh"), *note]
+
+
+def _own_file(loads: Sequence[Evidence]) -> str:
+    """Return that a command which names its result file would write over the first result, in words."""
+    named = any(_RESULT_FILE in one.text for one in loads)
+    return ", with another result file each time" if named else ""
 
 
 def _part_of_the_load(run: Run) -> str:

@@ -106,7 +106,7 @@ def _sweep(steps: Sequence[Step]) -> list[str]:
         for step in steps
     ]
     header = ["running", "lines", "generation, tokens/s", "per request", "prompts, tokens/s"]
-    title = "By requests running at once, of lines between two that show about as many:"
+    title = "By requests running at once, of lines whose neighbors show about as many:"
     return ["", title, "", *table(header, rows)]
 
 
