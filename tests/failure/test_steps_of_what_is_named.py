@@ -251,7 +251,7 @@ def test_a_clean_environment_for_sources_is_one_in_which_they_are_built(version:
 def test_code_that_was_loaded_from_the_cache_is_proven_by_the_line_that_says_so() -> None:
     loaded = "(EngineCore pid=9) INFO 05-01 10:00:03 [backends.py:115] Directly load the compiled graph for shape None from the cache"
     frame = (
-        "/root/.cache/vllm/torch_compile_cache/58e2/rank_0_0/inductor_cache/ep/c.py",
+        "/home/me/.cache/vllm/torch_compile_cache/58e2/rank_0_0/inductor_cache/ep/c.py",
         9,
         "call",
         "a, b = args",
