@@ -129,6 +129,10 @@ def unnamed_match(
     return RuleMatch(rules.rule(rule_id), signature, observation, observation.record, values)
 
 
+def _file_and_line(frame: Frame) -> str:
+    return f"{frame.file}:{frame.line}" if frame.line else frame.file
+
+
 def _explain(words: Mapping[str, str], *, stated: bool, in_test: bool) -> str:
     """Return the sentences on an error, or "" for those of its page: a message that says what to do states its cause."""
     if in_test and words["raised"]:
@@ -168,13 +172,9 @@ def _words(
     phase_words = "" if owner == PROGRAM else phase or ("during start-up" if starts else "")
     named = place.is_code and not place.of_library and owner != PROGRAM
     owner_words = "" if named else _owner_words(place, context.run, in_test)
-    caller = (
-        (place.own or place.caller)
-        if place.of_library
-        else caller_of(at, place.frames)
-        if named and at
-        else None
-    )
+    caller = caller_of(at, place.frames) if named and at else None
+    if place.of_library:
+        caller = place.own or place.caller
     feature = feature_of(place.frames) if place.is_code else None
     raised_words = (
         raised_in(
@@ -189,11 +189,7 @@ def _words(
         "exception": observation.text.split("\n")[0][:300],
         "raised": raised_words,
         "process": observation.record.process.name,
-        "at": f"{called_at.file}:{called_at.line}"
-        if called_at and called_at.line
-        else called_at.file
-        if called_at
-        else "",
+        "at": _file_and_line(called_at) if called_at else "",
         "phase_words": phase_words,
         "stated": stated,
         "raised_in": f"{place.own.file}:{place.own.function}" if place.own else "",
