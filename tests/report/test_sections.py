@@ -145,9 +145,7 @@ class TestVerdict:
             phases=changed().run.phases[:2],
         )
         text = report_of(changed(run=run, findings=(), plan=Plan()))
-        assert (
-            "**The log ends before start-up completed; the last phase in it: weight loading [L7].**" in text
-        )
+        assert "the last phase that began: weight loading [L7].**" in text
 
     def test_a_log_that_ends_where_the_engine_is_ready_asks_for_its_rest_before_it_advises(self):
         analysed = changed()

@@ -139,17 +139,27 @@ def test_a_header_that_a_build_does_not_find_is_no_missing_compiler() -> None:
     assert "VLLM_USE_FLASHINFER_SAMPLER" not in text
 
 
-def test_a_start_that_is_cut_off_is_not_said_to_end_within_a_phase_whose_closing_line_may_be_its_evidence() -> (
-    None
-):
+def test_a_start_that_is_cut_off_names_the_last_phase_that_completed_or_the_one_that_began() -> None:
     lines = [
         "INFO 02-24 13:59:23 api_server.py:912] vLLM API server version 0.7.3",
         "INFO 02-24 13:59:34 llm_engine.py:234] Initializing a V0 LLM engine (v0.7.3) with config: model='org/model', dtype=torch.bfloat16",
         "INFO 02-24 13:59:35 model_runner.py:1110] Starting to load model org/model...",
     ]
     loaded = "INFO 02-24 14:01:32 model_runner.py:1115] Loading model weights took 13.9231 GB"
-    assert "the last phase in it: weight loading" in report([*lines, loaded])
-    assert "during weight loading" not in report([*lines, loaded])
+    waiting = "DEBUG 02-24 14:01:32 client.py:192] Waiting for output from MQLLMEngine."
+    assert "the last phase that completed: weight loading [L4]" in report([*lines, loaded])
+    assert "the last phase that began: weight loading [L3]" in report([*lines, waiting])
+
+
+def test_a_loading_that_one_of_two_ranks_completed_is_not_called_complete() -> None:
+    lines = [
+        "INFO 02-24 13:59:23 api_server.py:912] vLLM API server version 0.7.3",
+        "INFO 02-24 13:59:34 llm_engine.py:234] Initializing a V0 LLM engine (v0.7.3) with config: model='org/model', dtype=torch.bfloat16",
+        "INFO 02-24 13:59:35 model_runner.py:1110] Starting to load model org/model...",
+        "(VllmWorkerProcess pid=71) INFO 02-24 13:59:35 model_runner.py:1110] Starting to load model org/model...",
+        "(VllmWorkerProcess pid=71) INFO 02-24 14:01:32 model_runner.py:1115] Loading model weights took 6.9231 GB",
+    ]
+    assert "the last phase that began: weight loading" in report(lines)
 
 
 def test_an_exception_group_of_the_error_that_ended_the_run_is_no_request_that_it_survived() -> None:

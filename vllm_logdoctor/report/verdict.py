@@ -25,7 +25,7 @@ from vllm_logdoctor.rules.bottleneck import no_request_succeeded
 from vllm_logdoctor.rules.failure.requests import REFUSED
 from vllm_logdoctor.rules.model import Confidence, Finding
 from vllm_logdoctor.run.clock import duration
-from vllm_logdoctor.run.model import Evidence, Outcome
+from vllm_logdoctor.run.model import Evidence, Outcome, Phase, Run
 from vllm_logdoctor.texts import shared_start
 
 LEAD = 320
@@ -45,6 +45,14 @@ _LOWERED = lazy_pattern(
 _INTERVAL = 10.0
 """Seconds between two statistics lines of an engine, unless it is set otherwise."""
 _LONG_IDLE = 600.0
+_NAMELESS = ("unexplained", "imports")
+_CLOSED = ("engine-start", "compile")
+"""Phases of a start whose evidence is the line that ends them."""
+_FIRST_AND_LAST = {
+    "load-weights": ("model-load-started", "model-loaded", "model-weights-loaded"),
+    "engine-init": ("graph-capture-started", "graphs-captured"),
+}
+"""The line that each rank begins a phase with, and those that it ends it with."""
 _SERVER_ERRORS = "answered-with-server-errors"
 _SENTENCE_END = lazy_pattern(r"(?<=[.!?])\s+(?=[A-Z`])")
 # Downloading:   0%|          | 0.00/9.29G [00:00<?, ?B/s]      model-00001-of-00015.safetensors:  12%|#2 | 1.2G/9.3G
@@ -210,11 +218,21 @@ def _cut_off(page: Page) -> str:
         first = "result" if page.run.kind == "offline" else "request"
         return f"The engine was ready{page.cited(ready.evidence, 1)}; the log ends before the first {first}."
     parts = [phase for phase in page.run.phases if phase.parent == "startup" and phase.name in PHASES]
-    if not parts or parts[-1].name == "unexplained":
+    if not parts or parts[-1].name in _NAMELESS:
         last_line = next((one for one in reversed(page.run.tail) if _WORD.search(one.message)), None)
         if last_line is None:
             return "The log ends before start-up completed."
         said = f"{code(last_line.message, _QUOTE // 2)}{page.cited([page.run.evidence(last_line)], 1)}"
         return f"The log ends before start-up completed; its last line: {said}."
-    last = parts[-1]
-    return f"The log ends before start-up completed; the last phase in it: {PHASES[last.name]}{page.cited(last.evidence, 1)}."
+    last, shown = parts[-1], page.cited(parts[-1].evidence[-1:])
+    known = "completed" if _completed(page.run, last) else "began"
+    return f"The log ends before start-up completed; the last phase that {known}: {PHASES[last.name]}{shown}."
+
+
+def _completed(run: Run, phase: Phase) -> bool:
+    """Return whether a phase is over in all ranks: builds may go on, and so may what follows the cache's size."""
+    if phase.name not in _FIRST_AND_LAST:
+        return phase.name in _CLOSED
+    counts = (seen.count if (seen := run.seen(name)) else 0 for name in _FIRST_AND_LAST[phase.name])
+    begun, *ended = counts
+    return 0 < max(ended) >= begun
