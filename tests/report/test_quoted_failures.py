@@ -157,6 +157,21 @@ def test_every_rank_with_the_same_error_is_named() -> None:
     assert "The same error from other processes: [L13, L19, L25]." in report(lines)
 
 
+def test_every_rank_that_states_the_very_same_error_twice_is_counted_once() -> None:
+    lines = [*START]
+    for rank in range(16):
+        head = f"(Worker_TP{rank} pid=7{rank}) ERROR 05-01 10:00:20 [multiproc_executor.py:901]"
+        lines.append(f"{head} WorkerProc failed to start.")
+        for _ in range(2):
+            lines += [
+                f"{head} Traceback (most recent call last):",
+                f'{head}   File "/opt/vllm/v1/worker/gpu_worker.py", line 200, in init_device',
+                f"{head}     check(free)",
+                f"{head} RuntimeError: too little memory is free on this device",
+            ]
+    assert "The same error from other processes: [L16, L25, L34 and 12 more]." in report(lines)
+
+
 def test_a_check_is_a_sentence() -> None:
     old = Run(version=Value("0.8.5", "reported"), kind="server")
     bare = check_of_failure("`Loading model weights took N GB` on every rank.", old, "crashed_at_startup")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from vllm_logdoctor.lazy import lazy_pattern
-from vllm_logdoctor.parse import Record
+from vllm_logdoctor.parse import Process, Record
 from vllm_logdoctor.rules.already_set import without_switches
 from vllm_logdoctor.rules.failure.context import FailureContext, is_prose
 from vllm_logdoctor.rules.failure.facts import facts_of
@@ -183,6 +183,8 @@ def _only_at_start(root: Finding) -> bool:
 def _broken(context: FailureContext, rules: FailureRules, verdict: Verdict) -> list[Finding]:
     lines = [*memory_of(verdict, context), *context_of(verdict, context), *verdict.agreeing]
     root = named_finding(verdict.root, context.run, "root", lines)
+    copies = map(context.run.evidence, _copies(verdict))
+    root = replace(root, evidence=tuple(dict.fromkeys((*root.evidence, *copies))))
     contributing = [named_finding(named, context.run, "contributing") for named in verdict.contributing]
     return [root, *contributing, *_apart_from(root, _followed(context, rules, verdict))]
 
@@ -303,6 +305,17 @@ def _code_line(frame: Frame, block: Block) -> Record:
     return next((one for one in below if one.message.rstrip(" │").endswith(frame.code)), frame.record)
 
 
+def _copies(verdict: Verdict) -> list[Record]:
+    """Return where another process stated the root's error, the first line of each that has a name."""
+    seen = verdict.root.observation
+    own = without_numbers(seen.raised.statement) if seen.raised is not None else ""
+    found: dict[Process, Record] = {}
+    for block in verdict.followed:
+        if own and without_numbers(block.last_raised.statement) == own:
+            found.setdefault(block.process, block.last_raised.record)
+    return [one for process, one in found.items() if process.name and process != seen.record.process]
+
+
 def _followed(context: FailureContext, rules: FailureRules, verdict: Verdict) -> list[Finding]:
     """Return one finding for all that followed from the root: first, last, how many of which process."""
     if not verdict.followed or FOLLOWED not in rules:
@@ -321,9 +334,7 @@ def _followed(context: FailureContext, rules: FailureRules, verdict: Verdict) ->
         "last": blocks[-1].last_raised.statement.split("\n")[0],
         "root": verdict.root.rule.id,
     }
-    own = without_numbers(stated)
-    copies = [one for one in blocks[1:-1] if own and without_numbers(one.last_raised.statement) == own]
-    records = [block.last_raised.record for block in (blocks[0], *copies, blocks[-1])]
+    records = [block.last_raised.record for block in (blocks[0], blocks[-1])]
     finding = finding_of(
         rule,
         context.run,
