@@ -246,6 +246,12 @@ constant     |       0.50|        2.00|       128.0| 4.10|   4.00| 4.60|  55.0| 
                 ), values, strict=True)
             ),
         ]),
+        # Figures per request are no speed, a row of another width is of no column, and a new table has new heads.
+        ("| Benchmark | Request Latency || Output Tokens ||||\n| Strategy  | Sec | Sec | Per Req | Per Sec ||\n|           | Mdn | p95 | Mdn     | Mdn | Mean |\n|-----------|-----|-----|---------|-----|------|\n"
+         "| constant  | 4.5 | 5.5 | 128.0   | 640.5 | n/a |\n| constant | 7.5 |\n|-----------|-----|-----|---------|-----|------|\n| Benchmark | TTFT ||\n| Strategy  | ms | ms |\n|           | Mdn | p95 |\n|----|----|----|\n| constant | 21.5 | 31.5 |\n", [
+            ("Request Latency median", 4.5, "s", "constant", 5), ("Request Latency p95", 5.5, "s", "constant", 5), ("Output Tokens Per Sec median", 640.5, "", "constant", 5),
+            ("TTFT median", 21.5, "ms", "constant", 12), ("TTFT p95", 31.5, "ms", "constant", 12),
+        ]),
         ("Traffic request rate: 4.0\nOther words: 7\n= Serving Benchmark Result =\nSuccessful requests:   10\nMean TTFT (ms):   21.50\n====\nAfter it: 5\n", [
             ("Traffic request rate", 4.0, "", "", 1), ("Successful requests", 10, "", "", 4), ("Mean TTFT", 21.5, "ms", "", 5),
         ]),
@@ -262,6 +268,14 @@ constant     |       0.50|        2.00|       128.0| 4.10|   4.00| 4.60|  55.0| 
         ]),
         ("   NVIDIA AIPerf | LLM Metrics\n┃ Metric ┃ avg ┃ p99 ┃\n│ Request Latency (ms) │ 3,651.23 │ 5,707.95 │\n│ Name │ N/A │ N/A │\n", [
             ("Request Latency (ms) avg", 3651.23, "", "", 3), ("Request Latency (ms) p99", 5707.95, "", "", 3),
+        ]),
+        # A metric has a name and as many cells as the head; its unit may stand in the cell.
+        ("   NVIDIA AIPerf | LLM Metrics\n│ Before the head │ 1.5 │ 2.5 │ 3.5 │\n┃ Metric ┃ avg ┃ p99 ┃ p50 ┃\n│ Latency (ms) │ 3.5 │ 5.5 │ 3.0 │\n│  │ 1.5 │ 2.5 │ 1.0 │\n│ Other (ms) │ 1.5 │ N/A │\n│ Last │ 7 s │ 8 s │ 6 s │\n", [
+            ("Latency (ms) avg", 3.5, "", "", 4), ("Latency (ms) p99", 5.5, "", "", 4), ("Latency (ms) p50", 3.0, "", "", 4),
+            ("Last avg", 7, "s", "", 7), ("Last p99", 8, "s", "", 7), ("Last p50", 6, "s", "", 7),
+        ]),
+        ("│ Performance Parameters   │ Stage   │ Average         │ P99            │ Median │\n│ TTFT                     │ total   │ 7437.1 ms       │ 25381.7 ms     │ 7000 ms │\n", [
+            ("TTFT Average", 7437.1, "ms", "", 2), ("TTFT P99", 25381.7, "ms", "", 2), ("TTFT Median", 7000, "ms", "", 2),
         ]),
         ("JobID|State|ExitCode|Elapsed|JobName\n42|TIMEOUT|0:0|02:00:10|serve\n42.batch|CANCELLED||02:00:11|batch\n", [
             ("State", "TIMEOUT", "", "job 42", 2), ("ExitCode", "0:0", "", "job 42", 2), ("Elapsed", "02:00:10", "", "job 42", 2),

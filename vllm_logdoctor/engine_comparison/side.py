@@ -247,7 +247,7 @@ def _handicaps(value: Any) -> tuple[str, ...]:
     if str(value("disable_cuda_graph")) == "True":
         found.append("--disable-cuda-graph")
     layers, _, whole = str(value("offload") or "").partition("/")
-    if whole and layers != whole:
+    if layers != whole:
         found.append(f"{layers} of {whole} layers on the GPU")
     return tuple(found)
 
