@@ -180,6 +180,25 @@ def test_one_endpoint_needs_no_table() -> None:
     assert "| endpoint |" not in text
 
 
+def test_a_count_of_posts_says_so() -> None:
+    text = report([*START, statistics(120, 1, 0, 1.0), ANSWER, ANSWER.replace("completions", "embeddings")])
+    assert "2 HTTP responses to POST requests: all 200." in text
+
+
+def test_a_stream_that_failed_after_its_status_is_counted() -> None:
+    head = "(APIServer pid=851) ERROR 05-01 10:02:11 [serving.py:495]"
+    failed = [
+        f"{head} Error in completion stream generator.",
+        f"{head} Traceback (most recent call last):",
+        f'{head}   File "/opt/vllm/entrypoints/openai/completion/serving.py", line 333, in stream',
+        f"{head}     async for res in results:",
+        f"{head} vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.",
+    ]
+    text = report([*START, statistics(120, 1, 0, 1.0), ANSWER, ANSWER, *failed, *failed])
+    assert "2 HTTP responses (POST `/v1/completions`): all 200." in text
+    assert re.search(r"2 streams failed after that \[L\d+, L\d+\]\.", text)
+
+
 def test_a_line_with_tokens_and_no_running_request_is_one_with_requests() -> None:
     """Its requests began and ended between two lines."""
     line = statistics(120, 0, 0, 0.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.clock import moment_of
 from vllm_logdoctor.report.escape import code, inline
 from vllm_logdoctor.report.figures import capital, number, percent, statuses, table
@@ -26,11 +27,14 @@ from vllm_logdoctor.rules.load import (
 )
 from vllm_logdoctor.rules.steps import step_seconds, tokens_per_answer
 from vllm_logdoctor.run.clock import duration
+from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.minutes import is_probe
 from vllm_logdoctor.run.model import Run
 
 ENDPOINTS = 6
 MOST_HOLES = 3
+# Error in chat completion stream generator.
+_STREAM_FAILED = lazy_pattern(r"^Error in [\w ]{1,40} stream generator\.?$")
 FEW_AT_ONCE = 4
 COLUMNS = 60
 Pick = Callable[[Point], float | None]
@@ -241,6 +245,7 @@ def _requests(page: Page) -> list[str]:
     only = "".join(
         f" ({inline(method)} {code(path, 80)})" for method, path in endpoints if len(endpoints) == 1
     )
+    only = only or " to POST requests"
     lines = [
         f"{plural(total, 'HTTP response')}{only}: {statuses(by_status)}.{_begun(page)}{_doubt(page)}",
         "",
@@ -258,7 +263,11 @@ def _requests(page: Page) -> list[str]:
 
 
 def _begun(page: Page) -> str:
-    """Return what a status does not say of a run that crashed."""
+    """Return what a status does not say of streams that failed, and of a run that crashed."""
+    streams = [one for one in trail_of(page.run) if _STREAM_FAILED.search(one.message)]
+    if streams:
+        failed = f"{plural(len(streams), 'stream')} failed after that"
+        return f" A status is logged when the answer begins: {failed}{page.cited(map(page.run.evidence, streams))}."
     broken = page.run.outcome == "crashed_while_serving" and any(one.running for one in page.run.samples[-1:])
     return " A status is logged when the answer begins: the crash broke off those that ran." if broken else ""
 
