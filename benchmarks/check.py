@@ -26,7 +26,7 @@ ROUNDS = 4
 """How often the turns are repeated at most while a ratio is above its limit: on a shared machine the least of five may still be disturbed."""
 MARGIN = 1.15
 PLAIN_LOOP = Path(__file__).with_name("plain_loop.py")
-AGAINST_PLAIN_LOOP: dict[Mix, float] = {"access": 1.5, "requests": 3.8, "debug": 1.7, "trace": 4.5}
+AGAINST_PLAIN_LOOP: dict[Mix, float] = {"access": 1.5, "requests": 3.8, "debug": 1.7, "trace": 4.2}
 MEMORY_MEBIBYTES = 160.0
 VERSION_AGAINST_TYPER = 1.5
 SMALL_LOG_AGAINST_IMPORTS: dict[Mix, float] = {"access": 2.4, "trace": 3.5}

@@ -154,7 +154,7 @@ class _Judge:
             return False
         if (is_transfer(block) or self._is_clients(block)) and not self._death_after(block):
             return False
-        if self._actor_lives(block) or self._program_lives(block) or self._start_went_on():
+        if self._actor_lives(block) or self._program_lives(block) or self._start_went_on:
             return False
         if self.ready is None or self.ready > _NOWHERE:
             return True
@@ -194,6 +194,7 @@ class _Judge:
             return False
         return program_writes_on(block, self.trail, self.inside) and self._healthy_end(block)
 
+    @cached_property
     def _start_went_on(self) -> bool:
         """Return whether a library printed no more than the name of an exception, and vLLM logged on behind it."""
         errors = list(self._blocks_of("error", "wrapper"))
