@@ -90,6 +90,24 @@ def test_a_line_shows_the_end_of_its_interval_whose_tokens_say_what_limited_most
     assert periods[2].reason.startswith("up to 1 running, 0 waiting")
 
 
+def test_the_verdict_counts_the_tail_of_a_burst_for_the_limit_that_the_timeline_gives_it() -> None:
+    run = a_run(
+        set={"max_num_seqs": 256},
+        samples=load(
+            (3, {"running": 256, "waiting": 744, "kv": 7.8, "prompt": 26000.0, "generation": 13000.0}),
+            (1, {"prompt": 11000.0, "generation": 10000.0}),
+            (56, {"running": 1, "prompt": 10.0, "generation": 240.0}),
+        ),
+    )
+    found = bottleneck_of(run)
+    assert [(period.name, period.samples) for period in found.periods] == [
+        ("max-num-seqs-limited", 4),
+        ("client-limited", 56),
+    ]
+    assert "in 56 of 60 statistics lines" in found.reason
+    assert "by max_num_seqs (4 lines)" in found.reason
+
+
 def test_idle_time_does_not_dilute_a_limit() -> None:
     busy = {"running": 9, "waiting": 4, "kv": 99.0, "generation": 80.0}
     assert bottleneck_of(a_run(samples=load((500, {}), (5, busy)))).name == "kv-cache-limited"

@@ -116,7 +116,7 @@ def bottleneck_of(run: Run, load: Load | None = None) -> Bottleneck:
     if (silence := silence_behind(run, load.spans)) is not None:
         seconds["none-clear"] = seconds.get("none-clear", 0.0) + silence.seconds
     name = _overall(load, seconds)
-    reason, lines = _reason(run, name, load, limits, seconds), _evidence(run, load, limits, name)
+    reason, lines = _reason(run, name, load, (limits, held), seconds), _evidence(run, load, limits, name)
     return Bottleneck(name, reason, lines, tuple(_periods(run, load, limits, held)))
 
 
@@ -309,22 +309,22 @@ def _reason(
     run: Run,
     name: BottleneckName,
     load: Load,
-    limits: Sequence[BottleneckName],
+    ends_and_intervals: tuple[Sequence[BottleneckName], Sequence[BottleneckName]],
     seconds: Mapping[BottleneckName, float],
 ) -> str:
+    """Return the limit in words; a line counts for the limit of its interval, as in the periods, unless it shows the named one."""
+    limits, held = ends_and_intervals
     spans: defaultdict[BottleneckName, list[Span]] = defaultdict(list)
-    for span, limit in zip(load.spans, limits, strict=True):
+    for span, limit, of_interval in zip(load.spans, limits, held, strict=True):
         begins = limit == "client-limited" and span.waits and not is_arrival(span.sample)
-        if limit == name or not begins:
-            spans[limit].append(span)
+        counted = limit if limit == name and name in SERVER_LIMITS else of_interval
+        if (limit == name) if counted == name else not begins:
+            spans[counted].append(span)
     meaning, shown = limit_meaning(run, name, load, limits), spans[name]
     no_queue = name == "client-limited" and not meaning.startswith("The client")
     if no_queue:
-        shown = [
-            span
-            for span, limit in zip(load.spans, limits, strict=True)
-            if limit == name or (span.busy and not span.waits)
-        ]
+        own = zip(load.spans, limits, strict=True)
+        shown = [span for span, limit in own if limit == name or (span.busy and not span.waits)]
     elif name == "prefill-limited" and mostly_queue(shown):
         shown = [span for span in shown if span.waits]
     extent = f"for all {duration(load.idle_seconds)}" if name == "idle" else load.extent_of(shown)
