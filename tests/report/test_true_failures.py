@@ -503,3 +503,23 @@ def test_a_copy_of_an_error_with_a_class_inside_its_text_is_no_further_line() ->
     lines = (Evidence("a.log", 1, error), Evidence("a.log", 9, f"(EngineCore pid=4) {error}"))
     found = Finding("x", "failure", "high", "high", "t", "e", "root", lines)
     assert telling(found) == lines[:1]
+
+
+def test_a_bare_exception_in_a_build_is_called_by_its_assertion_and_by_whose_code_raised_it() -> None:
+    lines = [
+        "Collecting fastrope",
+        "  Building wheel for fastrope (setup.py): started",
+        "      Traceback (most recent call last):",
+        '        File "<string>", line 2, in <module>',
+        '        File "/tmp/pip-install-a1/fastrope_b2/setup.py", line 80, in <module>',
+        "          setuptools.setup(",
+        '        File "/opt/env/lib/python3.12/site-packages/torch/utils/cpp_extension.py", line 900, in _jit_flags',
+        "          assert len(flags) > 0",
+        "      AssertionError",
+        "      [end of output]",
+        "  ERROR: Failed building wheel for fastrope",
+        "ERROR: Failed to build installable wheels for some pyproject.toml based projects (fastrope)",
+    ]
+    title = report(lines).partition("\n")[0]
+    assert title.startswith("# BUILD FAILED: AssertionError: assert len(flags) > 0")
+    assert title.endswith("raised in cpp_extension.py, `_jit_flags` (torch)")

@@ -289,7 +289,7 @@ def _cause(root: Finding) -> str:
     said = _TEST.sub("", excerpt(root.evidence[0].text, limit=400)) if root.evidence else ""
     said = _GLUED.split(_ADDRESS.sub("", said), maxsplit=1)[0]
     said = heading(_DUMP.sub("…", said) if len(said) > _TITLE else said, _TITLE)
-    if root.id == _UNNAMED and _WORD.search(said):
+    if root.id == _UNNAMED and _WORD.search(said) and not said.replace(".", "").isidentifier():
         text = said.partition(". Did you mean")[0]
         return code(text) if "\\" in inline(text) else inline(text)
     return prose(heading(root.title, _TITLE))

@@ -63,15 +63,19 @@ def owner_of(file: str) -> str:
     path = file.replace("\\", "/")
     if _BUILD.search(path):
         return BUILD
-    installed = _INSTALLED.findall(path)
-    if installed:
-        return str(installed[-1])
+    if installed := installed_package(path):
+        return installed
     if _SHORTENED.match(path):
         return VLLM
     checkout = _CHECKOUT.search(path)
     if checkout is not None and _COPY not in path:
         return checkout["package"]
     return PYTHON if _PYTHON.search(path) else PROGRAM
+
+
+def installed_package(path: str) -> str:
+    """Return the installed package that holds a file, or ""."""
+    return str(next(reversed(_INSTALLED.findall(path)), ""))
 
 
 _KERNELS = "vllm_flash_attn"

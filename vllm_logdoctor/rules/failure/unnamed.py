@@ -38,6 +38,7 @@ from vllm_logdoctor.run.owners import (
     TENSOR_LIBRARIES,
     VLLM,
     acting_frames,
+    installed_package,
     is_vllm_or_tensors,
     owner_of,
 )
@@ -121,7 +122,7 @@ def unnamed_match(
     words = _words(observation, context, place, stated, in_test)
     signature = Signature(
         "", rank="symptom", priority=8 if place.is_code else 0, confidence=_confidence(raised, place),
-        title="" if in_test and place.owner == PROGRAM else _title(raised, place),
+        title="" if in_test and place.owner == PROGRAM else _title(raised, place, words),
         remedy=_remedy(raised, context, place, stated, in_test),
         explain=_explain(words, stated=bool(stated), in_test=in_test),
     )  # fmt: skip
@@ -294,7 +295,9 @@ def _confidence(raised: Raised | None, place: _Place) -> Confidence:
 
 def _owner_words(place: _Place, run: Run, in_test: bool) -> str:
     owner = place.owner
-    if owner is None or owner == BUILD:
+    if owner == BUILD and place.innermost:
+        return installed_package(place.innermost.file)
+    if owner is None:
         return ""
     if owner == VLLM:
         return "a modified vLLM" if options_of_fork(run) else "vLLM"
@@ -309,7 +312,7 @@ def _owner_words(place: _Place, run: Run, in_test: bool) -> str:
     return owner
 
 
-def _title(raised: Raised | None, place: _Place) -> str:
+def _title(raised: Raised | None, place: _Place, words: Mapping[str, str]) -> str:
     owner, at = place.owner, place.innermost
     if raised is None or not raised.name.isidentifier():
         return ""
@@ -317,6 +320,8 @@ def _title(raised: Raised | None, place: _Place) -> str:
         return f"{raised.name} in {component_of(at, raised.frames) if at else 'vLLM'}"
     if place.is_code:
         return f"{raised.name} in {owner}, called by vLLM"
+    if not raised.text and words["raised"]:  # The class alone is the name of any error.
+        return f"{words['exception']}, {words['raised'][:1].lower()}{words['raised'][1:]}"
     if owner == BUILD:
         return f"{raised.name} in the build of a package"
     if owner == PROGRAM:
