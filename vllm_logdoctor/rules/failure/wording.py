@@ -21,6 +21,7 @@ from vllm_logdoctor.rules.already_set import (
     without_condition,
     without_switches,
 )
+from vllm_logdoctor.rules.attention_backends import with_backends_of_run
 from vllm_logdoctor.rules.cache_to_give import takes_too_much
 from vllm_logdoctor.rules.capacity.fp8 import in_formats_of_card, refuses_fp8
 from vllm_logdoctor.rules.failure.device_terms import WITHOUT_NCCL, device_named, in_words_of_device
@@ -324,7 +325,8 @@ def other_ways(alternatives: Sequence[str], changes: Sequence[Change], run: Run)
         if not alternatives and not changes:
             alternatives = [newer[0].replace(_NEWER, "Try the newest release", 1)]
     for written in alternatives:
-        text = without_switches(without_condition(in_words_of_release(written, run), run), run)
+        named = in_words_of_release(with_backends_of_run(written, run), run)
+        text = without_switches(without_condition(named, run), run)
         needs_fp8 = "--kv-cache-dtype fp8" in text or "FP8_MARLIN" in text
         if (needs_fp8 and refuses_fp8(run)) or is_pointless(text, run) or takes_too_much(text, run):
             continue
