@@ -185,7 +185,7 @@ def _variance(level: LoadLevel) -> float:
     """Variance of a median's logarithm, from the quartiles; neighbouring samples are half the same."""
     low, median, high = level.generation
     deviation = max((high - low) / 1.349 / median, _LEAST_DEVIATION)
-    return (1.2533 * deviation) ** 2 / max(level.samples / 2, 1)
+    return (1.2533 * deviation) ** 2 / (level.samples / 2)
 
 
 def _verdict(ratio: float, low: float, high: float) -> str:
