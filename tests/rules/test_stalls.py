@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.rules.making import a_run, advice, load
+from tests.tables import for_each
 from vllm_logdoctor import analyze
 from vllm_logdoctor.api import RunView
+from vllm_logdoctor.parse import NO_PROCESS, Record
+from vllm_logdoctor.rules.load import Span
+from vllm_logdoctor.rules.stalls import silence_behind, stalled
+from vllm_logdoctor.run.model import Run, Sample
 
 STALL = "engine-makes-no-progress"
 LINE = (
@@ -102,3 +109,88 @@ def test_waiting_requests_of_which_none_runs_for_half_a_minute_are_a_stall_where
 )
 def test_a_queue_that_moves_or_has_just_begun_is_no_stall(samples: list, given: dict) -> None:
     assert STALL not in advice(a_run(set=given, samples=samples))
+
+
+def still(line: int, seconds: float = 10.0, **more: Any) -> Span:
+    """Return a statistics line without a token."""
+    figures: dict[str, Any] = {"running": 8, "waiting": 0, "kv_usage": 12.0, "engine": 0, "prompt": 0.0, "generation": 0.0, **more}  # fmt: skip
+    return Span(Sample(100.0 + 10 * line, line, **figures), seconds)
+
+
+def moving(line: int, **more: Any) -> Span:
+    return still(line, generation=9.0, **more)
+
+
+def lines_of(spans: list[Span], run: Run | None = None) -> list[int]:
+    return sorted(line for _, line in stalled(run or a_run(), spans))
+
+
+@for_each(
+    ("spans", "lines"),
+    [
+        # Four lines and half a minute in which nothing changes.
+        ([*map(still, range(4)), moving(4)], [0, 1, 2, 3]),
+        ([*map(still, range(3)), moving(3)], []),
+        ([*(still(n, 7.5) for n in range(4)), moving(4)], [0, 1, 2, 3]),
+        ([*(still(n, 7.4) for n in range(4)), moving(4)], []),
+        ([still(0), still(1), still(2, kv_usage=12.1), still(3, kv_usage=12.1), moving(4)], []),
+        ([still(0), still(1), still(2, running=7), still(3, running=7), moving(4)], []),
+        ([still(0), still(1), moving(2), still(3), still(4), moving(5)], []),
+        ([*(still(n, prompt=5.0) for n in range(4)), moving(4)], []),
+        ([*(still(n, running=0) for n in range(4)), moving(4)], []),
+        ([*(still(n, running=0, waiting=3) for n in range(4)), moving(4)], [0, 1, 2, 3]),
+        ([*(still(n, running=0, waiting=3, swapped=1) for n in range(4)), moving(4)], []),
+        # Each engine is a series of its own.
+        ([one for n in range(4) for one in (still(2 * n), moving(2 * n + 1, engine=1))], [0, 2, 4, 6]),
+        ([still(n, engine=n % 2) for n in range(6)], []),
+    ],
+)
+def test_nothing_moves_for_four_lines_and_half_a_minute(spans: list[Span], lines: list[int]) -> None:
+    assert lines_of(spans) == lines
+
+
+@for_each(
+    ("spans", "lines"),
+    [
+        ([still(0, running=0, waiting=3), still(1, running=0, waiting=3)], [1]),
+        ([still(0, running=0, waiting=3), still(1, running=0, waiting=9)], [1]),
+        ([still(0, running=0, waiting=4), still(1, running=0, waiting=3)], []),
+        ([moving(0, running=0, waiting=3), still(1, running=0, waiting=3)], [1]),
+        ([still(0, running=0, waiting=3)], []),
+        ([still(0), still(1, running=0, waiting=3)], []),
+        ([still(0, running=0, waiting=3), still(1, running=0, waiting=3, swapped=1)], []),
+    ],
+)
+def test_a_queue_that_does_not_shrink_in_the_last_interval_stands(
+    spans: list[Span], lines: list[int]
+) -> None:
+    assert [line for line in lines_of(spans) if line] == lines
+
+
+def behind(seconds: float, line: int = 2, level: str = "ERROR", file: int = 0) -> list[Record]:
+    """Return the error of a running request, so many seconds behind the second line of statistics."""
+    return [
+        Record(file, line + number, NO_PROCESS, level, 110.0 + seconds, None, False, ("serving_chat.py", 900), text, text)
+        for number, text in enumerate(one.partition("] ")[2] for one in error_of_a_request("15:02"))
+    ]  # fmt: skip
+
+
+@for_each(
+    ("records", "seconds"),
+    [
+        (behind(30.0), 30.0), (behind(29.9), None), (behind(40.0, level="CRITICAL"), 40.0), (behind(40.0, level="WARNING"), None), (behind(40.0, line=-9), None),
+        (behind(40.0, line=0, file=1), 40.0), (behind(5.0)[:1] + behind(40.0, line=3), None),
+    ],
+)  # fmt: skip
+def test_an_error_of_a_running_request_ends_a_silence_of_half_a_minute(
+    records: list[Record], seconds: float | None
+) -> None:
+    run = a_run()
+    run.records = records
+    found = silence_behind(run, [moving(0), still(1)])
+    assert (found.seconds if found else None) == seconds
+    assert found is None or found.failed
+    assert silence_behind(run, [still(0), moving(1)]) is None
+    assert silence_behind(run, [moving(0), still(1, running=0, waiting=3)]) is None
+    assert silence_behind(run, []) is None
+    assert lines_of([moving(0), still(1)], run) == ([1] if seconds else [])

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from tests.failure.records import records_of
 from tests.run.lives_of_a_server import answers, start, statistics
+from tests.tables import for_each
 from vllm_logdoctor import analyze
+from vllm_logdoctor.parse.clock import seconds_of
+from vllm_logdoctor.run.clock import Clock, runs_backwards, stamp_of_library
 
 
 def times(lines: list[str]) -> list[float]:
@@ -182,3 +186,107 @@ def test_the_place_of_the_line_that_gives_the_year_changes_no_time_of_the_run() 
     before = times_of(0)
     for place in range(1, len(lines) + 1):
         assert times_of(place) == before
+
+
+DAY, YEAR = 86400.0, 366 * 86400.0
+
+
+def clock_after(*times: float, year_known: bool = True) -> Clock:
+    clock = Clock()
+    for time in times:
+        clock.at_time(time, year_known)
+    return clock
+
+
+@for_each(
+    ("line", "stamp"),
+    [
+        (
+            "[ERROR] 2026-08-05-07:47:31 (PID:560410, Device:-1, RankID:-1) ERR99999 UNKNOWN",
+            "2026-08-05 07:47:31",
+        ),
+        ("(APIServer pid=1) [WARNING] 2026-08-05-07:47:31 (PID:5, Device:-1)", "2026-08-05 07:47:31"),
+        ("[rank0]:[W107 13:38:18.602010047 ProcessGroupNCCL.cpp:1250] Warning: x", "01-07 13:38:18"),
+        ("[E1107 13:38:18.602010047 c10d/Utils.hpp:12] x", "11-07 13:38:18"),
+        ("[D107 13:38:18.602010047 ProcessGroupNCCL.cpp:1250] x", None),
+        ("INFO 05-01 10:00:00 [x.py:1] [rank0]:[W107 13:38:18.6 ProcessGroupNCCL.cpp:1250] x", None),
+        ("ERROR 05-01 10:00:00 [x.py:1] [ERROR] 2026-08-05-07:47:31 (PID:560410, Device:-1)", None),
+    ],
+)
+def test_which_libraries_stamp_their_lines_by_the_clock_of_vllm(line: str, stamp: str | None) -> None:
+    (record,) = records_of(line)
+    assert stamp_of_library(record) == (seconds_of(stamp) if stamp else None)
+
+
+def test_a_time_an_hour_away_moves_the_clock_when_twelve_lines_are_there() -> None:
+    near = clock_after(1000.0, 4600.0)
+    assert (near.last, near.end) == (4600.0, 4600.0)
+    for lines, moved in ((11, False), (12, True)):
+        clock = clock_after(1000.0, *(9000.0 + n for n in range(lines)))
+        assert (clock.last == 9000.0 + lines - 1) is moved
+    scattered = clock_after(1000.0, *(9000.0 + 3601.0 * n for n in range(14)))
+    assert scattered.last == 1000.0
+    returned = clock_after(1000.0, *(9000.0 + n for n in range(11)), 1001.0, 9100.0)
+    assert returned.last == 1001.0
+
+
+@for_each(
+    ("away", "end"),
+    [(31 * DAY, 1000.0 + 31 * DAY), (31 * DAY + 1, 1000.0), (-5000.0, 1000.0), (3601.0, 4601.0)],
+)
+def test_a_log_may_end_behind_a_pause_of_a_month(away: float, end: float) -> None:
+    assert clock_after(1000.0, 1000.0 + away).end == end
+
+
+@for_each(
+    ("before", "after", "year_known", "read"),
+    [
+        (364 * DAY, 0.0, False, YEAR), (184 * DAY, 0.0, False, YEAR), (183 * DAY, 0.0, False, 0.0), (364 * DAY, 0.0, True, 0.0),
+    ],
+)  # fmt: skip
+def test_more_than_half_a_year_back_is_the_next_year_where_none_is_printed(
+    before: float, after: float, year_known: bool, read: float
+) -> None:
+    assert clock_after(before, year_known=year_known).at_time(after, year_known) == read
+
+
+def test_the_turn_of_the_year_holds_for_all_later_times() -> None:
+    clock = clock_after(YEAR - 5.0, year_known=False)
+    assert [clock.at_time(time, False) for time in (5.0, 9.0)] == [YEAR + 5.0, YEAR + 9.0]
+    assert clock.follow(20.0, False) is None
+    dated = seconds_of("2026-03-04 10:00:00")
+    assert dated is not None
+    later = clock_after(dated[0])
+    assert later.at_time(seconds_of("03-04 10:00:30")[0], False) == dated[0] + 30  # type: ignore[index]
+
+
+@for_each(("printed", "read"), [(4600.0, 4600.0), (4601.0, None), (-2600.0, -2600.0), (-2601.0, None)])
+def test_a_library_is_followed_within_an_hour(printed: float, read: float | None) -> None:
+    assert clock_after(1000.0).follow(printed, True) == read
+    assert Clock().follow(printed, True) == printed
+
+
+def test_the_oldest_time_is_at_most_an_hour_before_the_others() -> None:
+    assert clock_after(5000.0, 1400.0).oldest == 1400.0
+    jumped = clock_after(5000.0, *(1000.0 + n for n in range(12)))
+    assert (jumped.last, jumped.oldest, jumped.newest, jumped.first) == (1011.0, 5000.0, 5000.0, 5000.0)
+
+
+def test_a_scale_that_gets_its_year_moves_as_a_whole() -> None:
+    clock = clock_after(1000.0, 900.0, 9000.0, year_known=False)
+    clock.shift(DAY)
+    moved = (clock.first, clock.last, clock.oldest, clock.newest, clock.away)
+    assert moved == tuple(DAY + time for time in (1000.0, 900.0, 900.0, 1000.0, 9000.0))
+    assert clock.year_known
+
+
+@for_each(
+    ("falls", "rises", "backwards"),
+    [(5, 0, True), (4, 0, False), (10, 1, True), (9, 1, False), (20, 2, True), (0, 9, False)],
+)
+def test_time_falls_where_ten_lines_go_back_for_each_that_goes_on(
+    falls: int, rises: int, backwards: bool
+) -> None:
+    down, up = [900.0 - n for n in range(falls + 1)], [float(n) for n in range(rises + 1)]
+    assert runs_backwards([clock_after(*down), clock_after(*up)]) is backwards
+    assert clock_after(*down).backwards is (falls >= 5)
