@@ -1,0 +1,67 @@
+"""An error that no rule names: whose code it is laid to, how surely, and in which words, by its class and its frames."""
+
+from __future__ import annotations
+
+from tests.failure.judging import raised, root
+from tests.tables import for_each
+
+Place = tuple[str, int, str, str]
+SITE = "/opt/env/lib/python3.12/site-packages"
+VLLM: Place = (f"{SITE}/vllm/model_executor/models/tiny.py", 40, "forward", "return self.scale(x)")
+LIBRARY: Place = (f"{SITE}/tinylib/scale.py", 7, "scale", "return x[index]")
+TORCH: Place = (f"{SITE}/torch/nn/functional.py", 1750, "linear", "return torch._C._nn.linear(x, y)")
+PROGRAM: Place = ("/home/u/app.py", 3, "main", "run()")
+STANDARD: Place = ("/usr/lib/python3.12/json/decoder.py", 3, "decode", "raise x")
+BUILD: Place = (
+    "/tmp/pip-build-env-x1/overlay/lib/python3.12/site-packages/setuptools/build_meta.py", 3, "run_setup", "exec(code)",
+)  # fmt: skip
+OWN, CALLED = "in tiny.py, forward", "in tinylib, called by vLLM"
+PROGRAMS, LIBRARYS, VLLMS = "in the program's own code", "raised by tinylib", "raised by vllm"
+
+
+@for_each(
+    ("frames", "index", "value", "other"),
+    [
+        # The class tells a fault of the code: a wrong index is one wherever vLLM called, a value only in vLLM's own frames, another class never.
+        ((VLLM,), OWN, OWN, VLLMS),
+        ((VLLM, TORCH), OWN, OWN, "raised by torch"),
+        ((VLLM, STANDARD), OWN, OWN, VLLMS),
+        ((PROGRAM, VLLM), OWN, OWN, VLLMS),
+        ((VLLM, LIBRARY), CALLED, LIBRARYS, LIBRARYS),
+        ((PROGRAM, VLLM, LIBRARY), CALLED, LIBRARYS, LIBRARYS),
+        ((VLLM, LIBRARY, TORCH), CALLED, LIBRARYS, LIBRARYS),
+        ((LIBRARY,), LIBRARYS, LIBRARYS, LIBRARYS),
+        ((PROGRAM, LIBRARY), LIBRARYS, LIBRARYS, LIBRARYS),
+        ((PROGRAM,), PROGRAMS, PROGRAMS, PROGRAMS),
+        ((VLLM, PROGRAM), PROGRAMS, PROGRAMS, PROGRAMS),
+        ((PROGRAM, STANDARD), PROGRAMS, PROGRAMS, PROGRAMS),
+        ((BUILD,), *["in the build of a package"] * 3),
+    ],
+)
+def test_whose_code_an_error_is_laid_to(
+    frames: tuple[Place, ...], index: str, value: str, other: str
+) -> None:
+    for error, where in (
+        ("IndexError: index 7 of 5", index),
+        ("AttributeError: 'X' has no attribute 'connect'", index),
+        ("ValueError: the shape differs", value),
+        # A device, a peer or the host failed: whose code noticed it says nothing.
+        ("RuntimeError: connect failed", other),
+        ("StrangeError: the moon is wrong", other),
+    ):
+        found = root(
+            f"INFO 05-01 09:59:01 [api_server.py:1300] vLLM API server version 0.11.0\n{raised(*frames, error=error)}"
+        )
+        name = error.partition(":")[0]
+        assert found.title == f"{name} {where}", error
+        of_code = where in (OWN, CALLED)
+        assert found.id == ("engine-code-bug" if of_code else "unclassified-failure"), error
+        sure = where == OWN and name in ("IndexError", "AttributeError")
+        assert found.confidence == ("medium" if sure else "low"), error
+
+
+def test_an_error_without_a_place_is_named_by_its_class_alone() -> None:
+    found = root(
+        "INFO 05-01 09:59:01 [api_server.py:1300] vLLM API server version 0.11.0\nTraceback (most recent call last):\nStrangeError: moon"
+    )
+    assert found.title == "StrangeError, a failure that no rule names"
