@@ -46,7 +46,7 @@ def test_a_default_alone_is_no_further_setting_in_effect():
         "(APIServer pid=1) INFO 05-01 10:00:01 [utils.py:261] non-default args: {'model': 'org/m', 'max_model_len': 4096}",
     ]
     text = vllm_logdoctor.analyze(lines).to_markdown()
-    assert "\nNot printed, the default of this release: " in text
+    assert "\nDefaults of this release, not printed: " in text
 
 
 @pytest.mark.parametrize(("device", "said"), [("cpu", False), ("cuda", True)])

@@ -182,7 +182,7 @@ def test_a_line_of_marks_is_no_unknown_error() -> None:
     text = report(
         [*FAILED_LOAD[:4], "(EngineCore_DP0 pid=9) ERROR 05-01 10:05:20 [core.py:708]      ^^^^^^^^"]
     )
-    assert "Warnings and errors without an explanation" not in text
+    assert "Warnings and errors that this report does not explain" not in text
 
 
 def test_a_stamp_before_an_exception_is_no_other_line() -> None:
@@ -308,7 +308,7 @@ def test_a_header_in_brackets_of_a_users_own_formatter_is_read() -> None:
     )
     assert "vLLM 0.7.4 · org/m · 8 GPUs (TP=8)" in text
     assert "`RuntimeError: CUDA error: invalid device ordinal` [L6]" in text
-    assert "Warnings and errors without an explanation" not in text
+    assert "Warnings and errors that this report does not explain" not in text
 
 
 def test_an_exception_that_ended_the_program_is_no_http_answer() -> None:

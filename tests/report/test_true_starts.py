@@ -225,7 +225,7 @@ def test_an_argument_with_the_default_value_is_no_setting_that_was_chosen() -> N
     text = report(lines)
     assert "| `port` |" not in text
     assert "| `max_num_seqs` | `32` |" in text
-    assert "Given, with the default value [L1]: `port` `8000`." in text
+    assert "Set to the default value [L1]: `port` `8000`." in text
     assert "`port` `8000`" in report(lines[:1])
 
 

@@ -260,7 +260,7 @@ def test_an_offline_engine_that_prints_nothing_may_have_worked_all_the_same() ->
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(1.0, "and was shut down at once"), (9.0, "what it computed")]
+    ("seconds", "words"), [(1.0, "and was shut down immediately"), (9.0, "what it computed")]
 )
 def test_an_offline_engine_that_is_shut_down_at_once_has_computed_nothing(seconds: float, words: str) -> None:
     line = "INFO 10-29 13:01:{:02.0f} [core.py:214] {}"
@@ -447,7 +447,7 @@ def test_slots_are_called_free_only_where_the_log_shows_how_many_there_are() -> 
         queue[number] = replace(line, running=100 + number)
     unknown, known = a_run(samples=queue), a_run(set={"max_num_seqs": 256}, samples=queue)
     assert "although the KV cache had room" in bottleneck_of(unknown).reason
-    assert "with free slots and KV cache" in bottleneck_of(known).reason
+    assert "while slots and KV cache were free" in bottleneck_of(known).reason
     found = advice(unknown)["prefill-bound-queueing"]
     assert not found.avoid
     assert "either prompts fill the steps, or as many run as max_num_seqs allows" in found.explanation

@@ -35,11 +35,11 @@ def client(*parts: tuple[int, dict[str, Any]], objective: str = "balanced", **mo
 @pytest.mark.parametrize(
     ("parts", "seats", "said"),
     [
-        ([(9, CALM)], 256, "In all 9 statistics lines with load no request waited: vLLM ran at most 8 at once and had 248 of 256 max_num_seqs slots free and at least 96 % of the KV cache free."),
-        ([(9, CALM)], None, "no request waited: vLLM ran at most 8 at once and had at least 96 % of the KV cache free."),
+        ([(9, CALM)], 256, "In all 9 statistics lines with load no request waited: vLLM ran at most 8 requests at once and had 248 of 256 max_num_seqs slots free and at least 96 % of the KV cache free."),
+        ([(9, CALM)], None, "no request waited: vLLM ran at most 8 requests at once and had at least 96 % of the KV cache free."),
         ([(9, {**CALM, "kv": 0.0})], None, "and had nearly all of the KV cache free."),
         ([(9, {**CALM, "kv": 0.4})], None, "and had at least 99.6 % of the KV cache free."),
-        ([(6, CALM), (3, {**CALM, "running": 12})], None, "vLLM ran 8 at once in the median (at most 12) and had"),
+        ([(6, CALM), (3, {**CALM, "running": 12})], None, "vLLM ran 8 requests at once in the median (at most 12) and had"),
     ],
 )  # fmt: skip
 def test_the_load_of_a_client_is_described_by_its_figures(

@@ -205,7 +205,7 @@ def test_a_single_waiting_request_now_and_then_is_no_limit() -> None:
 def test_a_minute_of_load_is_the_least_to_advise_a_client_by() -> None:
     assert not advice(a_run(samples=load((5, UNDER_USED))))["client-concurrency-bound"].changes
     minute = advice(a_run(samples=load((6, UNDER_USED))))["client-concurrency-bound"]
-    assert "Check the client" in minute.explanation
+    assert "check the client" in minute.explanation
     assert minute.changes
 
 

@@ -60,7 +60,7 @@ def test_variables_that_kubernetes_sets_for_a_service_are_reported_as_such() -> 
     found = settings(a_run(messages=tuple(map(unknown, names)), version="0.22.0"))[
         "environment-variable-ignored"
     ]
-    assert "VLLM_TYPO: known to no release" in found.explanation
+    assert "VLLM_TYPO: read by no vLLM release" in found.explanation
     assert "set by Kubernetes" in found.explanation
     assert not found.changes
 
@@ -84,21 +84,23 @@ def test_what_the_launch_is_for_is_not_to_be_dropped() -> None:
     """A server of embeddings without its task serves nothing."""
     line = "--task embed is not supported by the V1 Engine. Falling back to V0."
     found = settings(a_run(set={"task": "embed"}, engine="V0", version="0.8.5", messages=(line,)))
-    assert list(knobs(found["engine-fell-back-to-v0"])) == ["take a release whose V1 engine supports it"]
+    assert list(knobs(found["engine-fell-back-to-v0"])) == [
+        "use a release whose V1 engine supports --task embed"
+    ]
 
 
 @pytest.mark.parametrize(
     ("feature", "given", "expected"),
     [
         ("--kv-cache-dtype", {"kv_cache_dtype": "fp8"}, {"--kv-cache-dtype": None}),
-        ("--kv-cache-dtype", {}, {"drop --kv-cache-dtype, or take a release whose V1 engine supports it": None}),
-        ("--enable-lora", {"enable_lora": False}, {"drop --enable-lora, or take a release whose V1 engine supports it": None}),
+        ("--kv-cache-dtype", {}, {"drop --kv-cache-dtype, or use a release whose V1 engine supports it": None}),
+        ("--enable-lora", {"enable_lora": False}, {"drop --enable-lora, or use a release whose V1 engine supports it": None}),
         # Words are no flag: vLLM names what it met in its own terms too.
-        ("--enable-lora with 8 bits", {"enable_lora": True}, {"drop --enable-lora with 8 bits, or take a release whose V1 engine supports it": None}),
-        ("VLLM_ATTENTION_BACKEND=XFORMERS", {}, {"drop VLLM_ATTENTION_BACKEND=XFORMERS, or take a release whose V1 engine supports it": None}),
-        ("Pipeline Parallel without Ray", {}, {"take a release whose V1 engine supports it": None}),
+        ("--enable-lora with 8 bits", {"enable_lora": True}, {"drop --enable-lora with 8 bits, or use a release whose V1 engine supports it": None}),
+        ("VLLM_ATTENTION_BACKEND=XFORMERS", {}, {"drop VLLM_ATTENTION_BACKEND=XFORMERS, or use a release whose V1 engine supports it": None}),
+        ("Pipeline Parallel without Ray", {}, {"use a release whose V1 engine supports Pipeline Parallel without Ray": None}),
         # A word that is the name of a setting too is no flag.
-        ("quantization", {"quantization": "gptq"}, {"take a release whose V1 engine supports it": None}),
+        ("quantization", {"quantization": "gptq"}, {"use a release whose V1 engine supports quantization": None}),
     ],
 )  # fmt: skip
 def test_only_a_flag_that_the_user_gave_is_dropped_for_v1(

@@ -71,7 +71,7 @@ def test_a_long_prompt_or_a_moment_is_no_long_answer() -> None:
 def test_an_answer_that_fills_the_context_is_said_to() -> None:
     run = climbing(8)
     run.config["max_model_len"] = Value(26_000, "explicit")
-    assert "end of the context of 26,000 tokens" in advice(run)["long-answers-hold-the-server"].explanation
+    assert "context limit of 26,000 tokens" in advice(run)["long-answers-hold-the-server"].explanation
 
 
 def answers_in_a_large_cache(times: int, length: int) -> Run:
@@ -96,7 +96,7 @@ def test_answers_that_end_at_the_context_again_and_again_are_capped_however_larg
     found = advice(answers_in_a_large_cache(3, 32_768))
     assert next(iter(found)) == "long-answers-hold-the-server"
     explanation = found["long-answers-hold-the-server"].explanation
-    assert "3 times to the end of the context of 32,768 tokens" in explanation
+    assert "all of them up to the context limit of 32,768 tokens" in explanation
     assert "long-answers-hold-the-server" not in advice(answers_in_a_large_cache(2, 32_768))
     assert "long-answers-hold-the-server" not in advice(answers_in_a_large_cache(3, 131_072))
 
@@ -107,7 +107,7 @@ def test_the_tokens_of_an_answer_are_those_of_full_length_requests_where_layers_
     run.measured["kv_cache_tokens"] = Value(600_000, "reported")
     assert "long-answers-hold-the-server" not in advice(run)
     run.measured["max_concurrency"] = Value(61.0, "reported")
-    assert "3 times to the end of the context" in advice(run)["long-answers-hold-the-server"].explanation
+    assert "all of them up to the context limit" in advice(run)["long-answers-hold-the-server"].explanation
 
 
 def test_a_slow_answer_whose_growth_is_not_printed_in_each_line_is_one() -> None:

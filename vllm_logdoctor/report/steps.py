@@ -133,7 +133,7 @@ def _of_modified_build(page: Page, root: Finding) -> Iterator[str]:
     if own and _RELEASE.search(ways) and next(iter(own)) not in ways:
         yield (
             f"This vLLM is modified: no release has its option {code(next(iter(own)))}{page.cited(next(iter(own.values())), 1)}."
-            " Where a step names a release, rebase the build on it."
+            " Where a step names a release, rebase this build on that release."
         )
 
 

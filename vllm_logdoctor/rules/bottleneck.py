@@ -147,7 +147,7 @@ def _without_statistics(run: Run) -> Bottleneck:
     if run.kind == "offline" and run.startup_complete:
         ready = f"was ready after {duration(run.startup_seconds)}" if run.startup_seconds else "started"
         unknown = "; what it computed is not in the log"
-        after = " and was shut down at once" if _ended_at_once(run) else unknown
+        after = " and was shut down immediately" if _ended_at_once(run) else unknown
         return Bottleneck("startup-only", f"The engine {ready}{after}")
     if run.startup_complete or run.config or run.measured or run.phases:
         part = "the" if run.startup_complete else "a part of the"
@@ -289,7 +289,7 @@ _MEANING: dict[BottleneckName, str] = {
     "client-limited": "The client set the pace {span}: the queue was empty",
     "kv-cache-limited": "KV cache full {span}",
     "max-num-seqs-limited": "max_num_seqs reached {span}: requests queued while the KV cache had room",
-    "prefill-limited": "Requests queued behind prompts (prefill) {span}, with free slots and KV cache",
+    "prefill-limited": "Requests queued behind prompts (prefill) {span}, while slots and KV cache were free",
     "host-limited": "Decode steps much slower than the GPU needs {span}: these lines do not show why",
     "interconnect-limited": "Ranks on different nodes waited for the network in every step {span}",
     "none-clear": "Requests ran {span} without progress: neither tokens nor KV cache use changed",
@@ -400,7 +400,7 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
         return "The client set the pace {span}: the queue was almost empty"
     if name == "prefill-limited" and not mostly_queue(held):
         fastest = max(span.sample.generation / (span.sample.running or 1) for span in held)
-        return f"Prefill of prompts took the steps {{span}}: running requests got at most {fastest:.2g} tokens/s each"
+        return f"Prefill took up the steps {{span}}: running requests got at most {fastest:.2g} tokens/s each"
     if name == "prefill-limited" and slots_may_be_taken(run, load, held):
         return (
             "Requests waited {span}, although the KV cache had room: behind prompts (prefill), or because max_num_seqs, which is"

@@ -63,12 +63,13 @@ def engine_fell_back_to_v0(case: RuleContext) -> Advice | None:
         f"{feature} is not supported by the V1 engine of this release: vLLM took the old V0 engine instead."
     )
     asked = feature.startswith(("--", "VLLM_")) and not feature.startswith("--task")
-    way = f"drop {feature}, or take a release" if asked else "take a release"
+    release = "use a release whose V1 engine supports"
+    way = f"drop {feature}, or {release} it" if asked else f"{release} {feature}"
     return Advice(
         text,
         message_lines(case, "engine-v0-fallback"),
         confidence="high",
-        changes=changes or (action(f"{way} whose V1 engine supports it"),),
+        changes=changes or (action(way),),
         verify="`Initializing a V1 LLM engine` at the start.",
     )
 
@@ -98,7 +99,7 @@ def environment_variable_ignored(case: RuleContext) -> Advice | None:
     parts = [_fate(name, case.version) for name in once]
     if other:
         parts.append(
-            f"{', '.join(other)}: known to no release; misspelt, or read by a plugin, a fork or a script of your own"
+            f"{', '.join(other)}: read by no vLLM release (misspelt, or meant for a plugin, a fork or a script of your own)"
         )
     if services:
         parts.append(

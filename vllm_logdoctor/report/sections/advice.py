@@ -73,7 +73,7 @@ def _body(page: Page, finding: Finding, on_first_screen: bool) -> Iterator[str]:
         yield f"- Change: {_steps([action_words(change, finding.alternatives) for change in finding.changes])}"
     actions = [change.knob for change in finding.changes if change.kind == "action"]
     if len(actions) == len(finding.changes) and "--" in " ".join(actions) and changed_command(page):
-        yield "- A step of its own: the launch command below leaves it out."
+        yield "- Try it separately: the launch command below does not include it."
     for knob, reason in page.refused(finding):
         yield f"- Not in the plan yet: {code(knob)}: {prose(reason)}."
     if finding.effect is not None:

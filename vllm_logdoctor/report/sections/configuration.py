@@ -77,7 +77,7 @@ def configuration_summary(page: Page) -> list[str]:
     lines = table(["setting", "value", "set by", "evidence"], rows) if rows else []
     groups: tuple[tuple[Provenance, str], ...] = (
         ("reported", "in effect"),
-        ("default", "not printed, the default of this release"),
+        ("default", "defaults of this release, not printed"),
     )
     said = [words for provenance, name in groups if (words := _others(page, provenance, name))]
     if said:
@@ -85,7 +85,7 @@ def configuration_summary(page: Page) -> list[str]:
         lines += ["", f"{capital(words)}."]
     if idle:
         proof = page.cited((e for name in idle for e in _proof(page.run, config[name])), 2)
-        lines += ["", f"Given, with the default value{proof}: {_in_line(config, idle)}."]
+        lines += ["", f"Set to the default value{proof}: {_in_line(config, idle)}."]
     return [*lines, *_variables(page)]
 
 

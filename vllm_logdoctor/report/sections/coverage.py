@@ -64,7 +64,7 @@ def what_was_read(analysis: Analysis, page: Page) -> list[str]:
         more = f"; {left:,} more kinds in the JSON report" if left > 0 else ""
         lines += [
             "",
-            f"Warnings and errors without an explanation here{more}:",
+            f"Warnings and errors that this report does not explain{more}:",
             "",
             *table(["level", "message", "times", "first"], rows),
         ]

@@ -199,7 +199,7 @@ def _extra(run: Run, figures: Serving) -> Iterator[str]:
 def _pace(run: Run) -> Iterator[str]:
     load = load_of(run)
     if seconds := step_seconds(run, load):
-        yield f"a decode step took {number(1000 * seconds)} ms in the median of lines without prompts"
+        yield f"median decode step {number(1000 * seconds)} ms (from statistics lines without prompt tokens)"
     if tokens := tokens_per_answer(run, load):
         yield f"about {tokens:,.0f} generated tokens per answer"
 

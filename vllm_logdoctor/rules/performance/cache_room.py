@@ -46,7 +46,7 @@ class Room(Struct, frozen=True):
     alternatives: tuple[str, ...] = field(default=())
 
 
-_QUANTIZED = "quantized weights give what they free to the cache"
+_QUANTIZED = "quantized weights leave more memory for the KV cache"
 
 
 def room_changes(case: RuleContext) -> Room:
@@ -202,7 +202,7 @@ def _raise_utilization(case: RuleContext, memory: Memory | None) -> Room | None:
         memory.utilization,
         target,
         "needs-test",
-        "the start fails or falls out of memory if others use the device",
+        "the start fails or runs out of memory if other processes use the device",
     )
     return Room(changes, _throughput(case, gain, basis) if gain else None) if changes else None
 

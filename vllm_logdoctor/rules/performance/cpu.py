@@ -40,7 +40,9 @@ def cpu_backend_thread_or_memory_binding(case: RuleContext) -> Advice | None:
         confidence="medium",
         changes=(
             action("set VLLM_CPU_OMP_THREADS_BIND to the cores of one socket, one thread a core"),
-            action("the container's CPU and memory limits; weights that fit the memory of one socket"),
+            action(
+                "check the container's CPU and memory limits, and that the weights fit the memory of one socket"
+            ),
         ),
         verify="more tokens/s at the same load.",
     )

@@ -245,7 +245,14 @@ def _eager_without_graphs(case: RuleContext) -> Advice:
         (*setting_lines(case, "enforce_eager", most=2), *message_lines(case, "eager-mode-in-effect")),
         confidence="medium",
         severity="low",
-        changes=flag(case, "--enforce-eager", True, None, "needs-test", "the first start compiles"),
+        changes=flag(
+            case,
+            "--enforce-eager",
+            True,
+            None,
+            "needs-test",
+            "the first start then compiles and takes longer",
+        ),
         verify="`torch.compile takes N s` at the start.",
     )
 

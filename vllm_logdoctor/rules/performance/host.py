@@ -35,8 +35,8 @@ def few_processor_cores(case: RuleContext) -> Advice | None:
     )
     line = "Reducing Torch parallelism from N threads" if apart else "Reducing Torch threads from N"
     text = (
-        f"PyTorch found {plural(int(cores), 'core')} in this job. {processes} each keep one busy: {wanted} are the least."
-        " With fewer they take turns, and the cards wait meanwhile; steps with few requests suffer most."
+        f"PyTorch found {plural(int(cores), 'core')} in this job. {processes} each keep one core busy: at least {wanted} are needed."
+        " With fewer they take turns and the cards wait; steps with few requests suffer most."
     )
     return Advice(
         text,

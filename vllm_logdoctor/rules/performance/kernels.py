@@ -54,7 +54,7 @@ def slow_quantization_kernel_selected(case: RuleContext) -> Advice | None:
             if forced == "awq"
             else None
         ),
-        verify=f"`quantization={better}` in the engine's configuration and no `so forcing {forced}`.",
+        verify=f"`quantization={better}` in the engine's configuration, and no warning `so forcing {forced}`.",
     )
 
 

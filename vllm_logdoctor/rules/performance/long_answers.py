@@ -98,10 +98,11 @@ def _reaches_the_end(case: RuleContext, stretch: Stretch) -> bool:
 
 def _to_the_end(case: RuleContext, ended: int, times: int) -> str:
     """Return how often it happened, and how often to the end of the context."""
-    to = f"to the end of the context of {case.run.setting('max_model_len'):,} tokens" if ended else ""
+    to = f"up to the context limit of {case.run.setting('max_model_len'):,} tokens" if ended else ""
     if times == 1:
-        return f" It went {to}." if ended else ""
-    return f" It happened {times:,} times{f', {ended:,} times {to}' if ended else ''}."
+        return f" It ran {to}." if ended else ""
+    of_them = f", {'all' if ended == times else f'{ended:,}'} of them {to}" if ended else ""
+    return f" It happened {times:,} times{of_them}."
 
 
 def stretches(case: RuleContext) -> Iterator[Stretch]:

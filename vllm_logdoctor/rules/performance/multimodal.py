@@ -49,15 +49,17 @@ def multimodal_preprocessing_bound(case: RuleContext) -> Advice | None:
         f"Requests carry images, video or sound (multimodal cache hit rate {shown[-1].sample.mm_hit:g} %), prompts are"
         f" most of the work ({load.prompt:,.0f} prompt tokens/s, {rounded(load.generation)} generated), and only"
         f" {load.running:.0f} at a time reached the engine. Decoding and resizing happen in the API server's process"
-        " before the engine counts a request: if the client sends more than that, its processor is the limit. The log"
-        " does not show the two apart."
+        " before the engine counts a request: if the client sends more than that, this process is the limit. The log"
+        " does not show which of them sets the pace, the client or this process."
     )
     return Advice(
         text,
         sample_lines(case, shown),
         confidence="low",
         changes=(
-            action("look at the API server's process under load (top -H): one core at 100 % is this limit"),
+            action(
+                "look at the API server's process under load (top -H): one core at 100 % means that this process is the limit"
+            ),
         ),
         alternatives=(
             *(("more API server processes: --api-server-count",) if _has(case, "api_server_count") else ()),
@@ -82,14 +84,16 @@ def _admitted_one_by_one(case: RuleContext) -> Advice | None:
         f"{seen.count:,} requests reached the engine one after the other, one every {apart:.2g} s. Before the engine"
         " counts a request, the API server's process tokenizes its prompt, and decodes and resizes images where it holds any, one"
         " after the other: if the client sends them faster, that process is the limit. Without statistics lines"
-        " the log does not show which of the two it is."
+        " the log does not show which of them sets the pace, the client or this process."
     )
     return Advice(
         text,
         (case.run.evidence(first), case.run.evidence(last)),
         confidence="low",
         changes=(
-            action("look at the API server's process under load (top -H): one core at 100 % is this limit"),
+            action(
+                "look at the API server's process under load (top -H): one core at 100 % means that this process is the limit"
+            ),
         ),
         alternatives=("more API server processes (--api-server-count), where the release has them",),
         verify="`Added request` lines come as fast as the client sends.",

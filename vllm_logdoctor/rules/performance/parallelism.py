@@ -174,7 +174,7 @@ def custom_allreduce_disabled(case: RuleContext) -> Advice | None:
         avoid=(
             ""
             if expected
-            else "NCCL_P2P_DISABLE=1 as a lasting answer: it hides the fault and costs bandwidth."
+            else "NCCL_P2P_DISABLE=1 as a permanent setting: it hides the fault and costs bandwidth."
         ),
         verify="no such line at the start.",
     )

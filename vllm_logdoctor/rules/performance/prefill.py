@@ -31,7 +31,7 @@ from vllm_logdoctor.run.model import Sample
 # Tokens of a step on small cards, by default.
 SMALL_STEP = 2048
 UNDER_WAY = "the cache fills, and a prompt is counted once it is computed"
-QUEUE_OF_EITHER = "Requests queue behind prompts or max_num_seqs, which is not in the log"
+QUEUE_OF_EITHER = "Requests queue behind prompts or at max_num_seqs, whose value is not in the log"
 _STEPS_OR_SLOTS = "either prompts fill the steps, or as many run as max_num_seqs allows."
 _LOOK_UP = (
     "look up --max-num-seqs in the launch command: raise it if it is {running}; else add prefill capacity, another replica"
@@ -40,7 +40,7 @@ _LOOK_UP = (
 _CAPACITY = ("more replicas: prefill is compute-bound and scales with the cards", "shorter prompts")
 MORE_CAPACITY = "add prefill capacity: another replica, or shorter prompts"
 SHARED_PREFIXES = "prefix caching, where prompts share a prefix"
-IMAGES_TOO = " Images and sound are a part of prompts: their encoder runs in the same steps. Few tokens per answer look the same."
+IMAGES_TOO = " Images and sound are a part of prompts: their encoder runs in the same steps. Very short answers look the same in the statistics."
 
 
 def prefill_bound_queueing(case: RuleContext) -> Advice | None:

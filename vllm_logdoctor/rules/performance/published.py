@@ -55,7 +55,7 @@ EAGER_OFF_SINGLE = Range(1.01, 4.10, 1.08, 4, 3, "one stream on GB10, RDNA4 and 
 EAGER_OFF_BETWEEN = Range(1.0, 4.10, 1.07, 10, 4, "single streams and 96 to 128 clients, no pair in between")
 EAGER_OFF_EXPERTS = Range(2.27, 8.46, 4.27, 3, 1, "mixture of experts at batch 1 on GH200")
 MAX_NUM_SEQS_FROM_ONE = Range(5.21, 14.21, 12.84, 4, 1, "max_num_seqs 1 to 256 with 16 clients")
-MAX_NUM_SEQS_RAISED = Range(1.07, 1.59, 1.20, 8, 2, "a cap below the load was raised")
+MAX_NUM_SEQS_RAISED = Range(1.07, 1.59, 1.20, 8, 2, "max_num_seqs raised from below the load's concurrency")
 CACHE_RAISED = Range(1.07, 2.66, 1.60, 4, 1, "14B on a 64 GB device, load bound by the cache")
 CACHE_FP8 = Range(
     0.97, 1.09, 1.03, 18, 4, "16-bit to fp8 cache, vLLM 0.10 and later on H100, L40S, L4 and 3090"
@@ -72,17 +72,15 @@ TP_HALVED_LOADED = Range(
 )
 MOE_TUNED = Range(1.02, 1.17, 1.08, 6, 1, "tuned block sizes instead of defaults")
 NGRAM_OFF_BUSY = Range(
-    0.65, 1.75, 0.98, 29, 2, "n-gram drafting taken away with more than 16 requests or in a batch"
+    0.65, 1.75, 0.98, 29, 2, "n-gram drafting removed with more than 16 requests at once or in a batch"
 )
 DRAFT_OFF_MIDDLE = Range(
-    0.70, 1.41, 1.05, 12, 1, "a draft model taken away at 2 to 16 requests", quartiles=True
+    0.70, 1.41, 1.05, 12, 1, "a draft model removed at 2 to 16 requests at once", quartiles=True
 )
-MTP_OFF_MIDDLE = Range(0.90, 1.20, 1.0, 19, 3, "MTP drafting taken away at 2 to 16 requests", quartiles=True)
+MTP_OFF_MIDDLE = Range(
+    0.90, 1.20, 1.0, 19, 3, "MTP drafting removed at 2 to 16 requests at once", quartiles=True
+)
 MARLIN_FOR_AWQ = Range(1.08, 2.38, 1.44, 2, 1, "Marlin instead of the old AWQ kernel on 3090 Ti and A100")
-COMPILE_CACHE_WARM = Range(
-    0.18, 0.57, 0.43, 34, 4, "seconds of engine initialisation, warm instead of cold compile cache"
-)
-PAGE_CACHE_WARM = Range(
-    0.06, 0.79, 0.21, 10, 3, "seconds of loading weights, from the page cache instead of storage"
-)
+COMPILE_CACHE_WARM = Range(0.18, 0.57, 0.43, 34, 4, "warm instead of cold compile cache")
+PAGE_CACHE_WARM = Range(0.06, 0.79, 0.21, 10, 3, "weights read from the page cache instead of storage")
 NODES_JOINED = Range(3.0, 4.0, 3.5, 1, 1, "tensor parallel within a node instead of across two")

@@ -86,8 +86,14 @@ _OF_A_BENCHMARK = (
 
 
 FEW_LINES = "Few statistics lines, and no queue in them"
-_CHECK_CLIENT = " Check the client: a pool of threads or connections, a limit that it sets, steps that wait for each other, or no more to send."
-_CONSTANT = " Check the client's limit of requests at once, or its pool of threads or connections: the number hardly changes."
+_CHECK_CLIENT = (
+    " Check the client: a thread or connection pool, a concurrency limit or steps that wait for each other may hold"
+    " requests back, or it has no more to send."
+)
+_CONSTANT = (
+    " The number of running requests hardly changes: check the client's concurrency limit, or its thread or connection"
+    " pool."
+)
 _ONE_BY_ONE = " Check the client: it probably sends one request after the other."
 
 
@@ -116,9 +122,9 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     room = floor_percent(100 - load.peak_kv)
     free = f"{spare}{f'at least {room} %' if load.peak_kv else 'nearly all'} of the KV cache free"
     usual = (
-        f"{load.running:.0f} at once in the median (at most {most:,})"
+        f"{plural(round(load.running), 'request')} at once in the median (at most {most:,})"
         if 1 <= load.running < most
-        else f"at most {most:,} at once"
+        else f"at most {plural(most, 'request')} at once"
     )
     waited = max(span.sample.waiting or 0 for span in held)
     queue = f"at most {plural(waited, 'request')} waited" if waited else "no request waited"
@@ -142,8 +148,8 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
         alternatives=drafter_words(run) if _wants_a_drafter(case) else (),
         avoid="Raising --max-num-seqs or --gpu-memory-utilization: no request waits for either.",
         verify=(
-            "`Running: N reqs` rises with the client; `Waiting` above 0 would show that the server became the"
-            " limit."
+            "`Running: N reqs` rises when the client sends more at once; `Waiting` above 0 would show that the server"
+            " became the limit."
         ),
     )
 
@@ -170,16 +176,16 @@ def _why_no_more_requests(case: RuleContext, held: Sequence[Span]) -> str:
     prompt, generation = case.load.prompt, case.load.generation
     if prompt > max(MANY_PROMPT_TOKENS, MOSTLY_PROMPTS * generation):
         return (
-            f" Prompts are most of the work ({rounded(prompt)} prompt tokens/s, {rounded(generation)} generated): prompts are"
-            " computed at about the same rate one after the other or together."
+            f" Prompts are most of the work ({rounded(prompt)} prompt tokens/s, {rounded(generation)} generated): they are"
+            " computed at about the same rate one by one or together, so more requests at once gain little."
         )
     computing = [span for span in held if computes_prompts_alone(span)]
     share = sum(span.seconds for span in computing) / sum(span.seconds for span in held)
     if share < MOST_PROMPTS:
         return ""
     return (
-        f" In {100 * share:.0f} % of this time the steps computed prompts and made next to no tokens: that is arithmetic,"
-        " which more requests at once would only share. Shorter prompts, or a prefix that the cache holds, shorten it."
+        f" In {100 * share:.0f} % of this time the steps computed prompts and generated almost no tokens: compute limits"
+        " them, and more requests at once would only share it. Shorter prompts or cached prefixes shorten this time."
     )
 
 
@@ -310,7 +316,7 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
             " something else limits the batch (with LoRA the number of adapters, --max-loras)."
         )
     if target is None:
-        text += " The cache holds hardly more of them: a larger max_num_seqs would fill it."
+        text += " The KV cache has room for hardly more such requests: a larger max_num_seqs would fill it."
     elif (filled := usage * target / max_num_seqs) > NEARLY_FILLED:
         text += f" {target:,} requests{' of each engine' if engines > 1 else ''} would fill about {filled:.0f} % of the KV cache."
     return Advice(

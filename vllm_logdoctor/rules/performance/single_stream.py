@@ -83,10 +83,10 @@ def _explanation(run: Run, rate: float, weights: float, read: float, share: floa
     text = f"One stream makes at most {rate:.3g} tokens/s, and the weights have 16 bits"
     if has_experts(run):
         return text + (
-            f" ({weights:g} GiB{on_each_card(run)}, of which a token reads the experts that it uses): the speed of a stream"
+            f" ({weights:.3g} GiB{on_each_card(run)}, of which a token reads the experts that it uses): the speed of a stream"
             " follows the bytes that a step reads, not the number of requests that the server may take."
         )
-    text += f": each token reads {weights:g} GiB{on_each_card(run)}, {read:,.0f} GB/s."
+    text += f": each token reads {weights:.3g} GiB{on_each_card(run)}, {read:,.0f} GB/s."
     if share is None:
         return text + " The log does not name the card: compare this rate with its memory bandwidth."
     return text + f" That is {100 * share:.0f} % of the card's bandwidth: this is its limit for such weights."

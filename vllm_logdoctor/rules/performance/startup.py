@@ -133,8 +133,8 @@ _FASTER_READER = action(
 
 
 _WHICH_IS_SLOW = action(
-    "find out whether the disk or the way of reading is slow: time `cat` of the weight files where they are not"
-    " in the page cache"
+    "time `cat` of the weight files while they are not in the page cache: if that takes much less time than this loading,"
+    " the disk is not the limit"
 )
 
 

@@ -132,7 +132,7 @@ def _of_slow_steps(case: RuleContext, text: str, lines: tuple[Evidence, ...]) ->
     limits = case.bottleneck.name == "host-limited"
     engine = "server" if case.run.engine == "V0" else "engine core"
     text += (
-        " No GPU needs that long to read what such a step needs; what takes the time is not in the log. Usual causes:"
+        " No GPU needs that long to read the weights and the KV cache of one step; what takes the time is not in the log. Usual causes:"
         f"{' the CPU backend,' if case.run.platform is None else ''} kernels"
         " that are not made for this card or format, too few CPU cores for the engine's processes (a container's CPU limit,"
         " other jobs), weights or cache outside the card's memory, another program on the card, low clocks of the card"
