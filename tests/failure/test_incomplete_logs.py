@@ -217,3 +217,13 @@ def test_what_a_silent_end_may_be_is_said_under_a_condition() -> None:
     assert found.confidence == "low"
     assert found.explanation.startswith("The log ends here without an error")
     assert found.explanation.index("If it hangs") < found.explanation.index("does not come")
+
+
+def test_an_engine_process_that_prints_no_exception_beside_the_servers_was_ended_from_outside():
+    started = "INFO 11-01 10:00:02 api_server.py:194] Started engine process with PID 76"
+    failed = "RuntimeError: Engine process failed to start. See stack trace for the root cause."
+    lines = traceback(("build_async_engine_client", "raise RuntimeError("), ends=failed)
+    silent, unknown = root(text([started], lines)), root(text(lines))
+    assert (silent.id, silent.confidence) == ("cause-not-in-log", "medium")
+    assert silent.title == "Engine process ended without an error message"
+    assert unknown.title == "Cause of the failure is not in this log"
