@@ -33,6 +33,16 @@ def test_arguments_over_several_rows_are_read_whole(lose_blanks: bool) -> None:
     assert run.config.value("max_num_seqs").provenance == "explicit"
 
 
+@pytest.mark.parametrize(
+    "prefix", ["2025-06-15T14:33:24.123456789Z ", "2025-06-15T14:33:24.12+02:00 stderr F ", "vllm-1  | "]
+)
+def test_rows_of_a_container_s_log_are_joined_though_its_stamp_or_name_begins_each_record(
+    prefix: str,
+) -> None:
+    text = "\n".join(row for line in LOG for row in rows(prefix + line, False))
+    assert analyze(text.encode()).runs[0].config["max_num_seqs"] == 48
+
+
 def test_a_blank_that_a_copy_loses_at_the_end_of_a_row_is_there_again() -> None:
     record = "INFO 06-15 14:33:24 api_server.py:178] " + " ".join("x" * (1 + n % 9) for n in range(120))
     copy = "\n".join(rows(record, lose_blanks=True) * 3)

@@ -16,7 +16,9 @@ _FEWEST_FULL = 6
 _FEWEST_HEADS = 2
 
 # INFO 02-09 19:43:55 [loggers.py:101] text     (APIServer pid=1) INFO:     127.0.0.1:45988 - "POST     [rank0]: Traceback
+# 2025-03-01T08:00:01.123456789Z INFO 03-01 08:00:01 [loggers.py:101] text     vllm-1  | INFO 03-01 08:00:01 [loggers.py:101] text
 _BEGINS = re.compile(
+    r"(?:[\w.-]{1,60} +\| ?)?(?:\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-][\d:]+) (?:std(?:out|err) [FP] )?)?"
     r"(?:\x1b\[[0-9;]*m)*(?:\([A-Za-z_][^()]{0,60}pid=\d+[^()]{0,40}\) ?|\[rank\d+\]:? ?){0,2}(?:\x1b\[[0-9;]*m)*"
     r"(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)(?::| \d|\x1b)|Traceback \(most)"
 )
