@@ -209,3 +209,12 @@ def test_a_line_with_tokens_and_no_running_request_is_one_with_requests() -> Non
     text = report([*START, statistics(120, 1, 0, 1.0), statistics(130, 0, 0, 0.0), idle, ANSWER])
     assert "3 statistics lines, 1 without load." in text
     assert "no request waited in 2 statistics lines" in text.partition("\n")[0]
+
+
+def test_a_curve_whose_columns_are_means_gives_their_height_beside_the_peak_of_the_lines() -> None:
+    steady = [statistics(120 + 10 * n, 40, 0, 9.9) for n in range(180)]
+    assert re.search(
+        r"^running .*  up to 80$", report([*START, *steady[:30], statistics(420, 80, 0, 9.9)]), re.M
+    )
+    steady[90] = statistics(1020, 100, 0, 9.9)
+    assert re.search(r"^running .*  means up to 60, peak 100$", report([*START, *steady]), re.M)

@@ -205,8 +205,8 @@ def _startup(page: Page) -> Iterator[RenderableType]:
 
 def _curves(page: Page, width: int) -> Iterator[RenderableType]:
     table = Table(box=None, padding=(0, 1), show_header=False)
-    for name, curve, high in drawn_curves(page, max(10, min(_CURVE, width - 48))):
-        table.add_row(Text(name), Text(curve, style="magenta", no_wrap=True), Text(f"up to {high}"))
+    for name, curve, heights in drawn_curves(page, max(10, min(_CURVE, width - 56))):
+        table.add_row(Text(name), Text(curve, style="magenta", no_wrap=True), Text(heights))
     if table.row_count:
         yield Text(f"Load: {plural(page.run.sample_count, 'statistics line')}", style="bold")
         yield Padding(table, (0, 0, 1, 0))

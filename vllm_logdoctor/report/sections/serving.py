@@ -217,12 +217,12 @@ def _engines(page: Page, figures: Serving) -> list[str]:
 
 def curves(page: Page) -> list[str]:
     """Return the curves of a run in a fenced block; columns without statistics lines are blank."""
-    lines = [f"{name:<21}{curve}  up to {high}" for name, curve, high in drawn_curves(page, COLUMNS)]
+    lines = [f"{name:<21}{curve}  {heights}" for name, curve, heights in drawn_curves(page, COLUMNS)]
     return ["```", *lines, "```", ""] if lines else []
 
 
 def drawn_curves(page: Page, width: int) -> Iterator[tuple[str, str, str]]:
-    """Yield name, curve from zero up, and highest value of what changes over time."""
+    """Yield name, curve from zero up, and the highest value of what changes over time: of a column, too, where it is a mean of less."""
     points, tops = points_of(page.run), highest_of(page.run)
     for name, pick, full in CURVES:
         known = [float(value) for point in busy_of(points) if (value := pick(point)) is not None]
@@ -230,7 +230,13 @@ def drawn_curves(page: Page, width: int) -> Iterator[tuple[str, str, str]]:
         curve = sparkline(columns, full)
         if len(known) >= FEW_LINES and len(set(curve) - {" "}) > 1:
             top = number(max(tops.get(name) or 0.0, *known))
-            yield name, curve, f"{top} of {number(full)}" if full else top
+            drawn = number(max(value for value in columns if value is not None))
+            whole = f" of {number(full)}" if full else ""
+            yield (
+                name,
+                curve,
+                f"up to {top}{whole}" if drawn == top else f"means up to {drawn}{whole}, peak {top}",
+            )
 
 
 def _requests(page: Page) -> list[str]:
