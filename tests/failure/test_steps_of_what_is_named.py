@@ -50,7 +50,12 @@ def test_ranks_that_miss_each_other_before_nccl_exists_are_not_asked_for_its_log
     assert "NCCL_DEBUG" not in steps(found)
 
 
-def _refused_by_cutlass(function: str, version: str, error: str = "Error Internal") -> Finding:
+GEMM = "cutlass_gemm_caller, /src/csrc/w8a8/cutlass/c3x/cutlass_gemm_caller.cuh:62, Error Internal"
+
+
+def _refused_by_cutlass(
+    function: str, version: str, error: str = "Error Internal", selected: str = ""
+) -> Finding:
     frames = [
         ("/opt/site-packages/vllm/worker/worker.py", 5, "load_model", "self.model_runner.load_model()"),
         (KERNELS, 519, function, f"torch.ops._C.{function}(out, a, b)"),
@@ -58,13 +63,16 @@ def _refused_by_cutlass(function: str, version: str, error: str = "Error Interna
     config = "Initializing a V1 LLM engine (v{}) with config: model='org/m', quantization=fp8, seed=0"
     engine = f"(EngineCore pid=9) INFO 05-01 09:59:20 [core.py:77] {config.format(version)}"
     error = raised(*frames, error=f"RuntimeError: {error}")
-    return root("\n".join([START.format(version), engine, error]))
+    kernel = (
+        f"(EngineCore pid=9) INFO 05-01 09:59:29 [__init__.py:604] Selected {selected} for Fp8LinearMethod"
+    )
+    return root("\n".join([START.format(version), engine, *([kernel] if selected else []), error]))
 
 
 @pytest.mark.parametrize(
     ("function", "version", "step"),
     [
-        ("cutlass_scaled_mm", "0.26.0", "--linear-backend marlin"),
+        ("cutlass_scaled_mm", "0.26.0", "VLLM_TEST_FORCE_FP8_MARLIN 1"),
         ("cutlass_scaled_mm", "0.11.0", "VLLM_TEST_FORCE_FP8_MARLIN 1"),
         ("cutlass_scaled_mm", "0.8.1", "Use a newer release"),
         ("cutlass_scaled_sparse_mm", "0.8.1", "2:4 sparsity"),
@@ -84,10 +92,36 @@ def test_a_kernel_of_cutlass_gets_the_steps_of_the_layer_that_the_traceback_name
 
 
 def test_the_source_file_in_the_message_tells_the_layer_where_compiled_code_called_the_kernel() -> None:
-    message = "cutlass_gemm_caller, /src/csrc/w8a8/cutlass/c3x/cutlass_gemm_caller.cuh:62, Error Internal"
-    found = _refused_by_cutlass("call", "0.26.0", message)
+    found = _refused_by_cutlass("call", "0.26.0", GEMM, "CutlassFp8BlockScaledMMKernel")
     assert "linear layer" in found.title
     assert [one.knob for one in found.changes] == ["--linear-backend"]
+
+
+@pytest.mark.parametrize(
+    ("selected", "backend"),
+    [("CutlassFp8BlockScaledMMKernel", "triton"), ("CutlassFP8ScaledMMLinearKernel", "torch")],
+)
+def test_marlin_is_no_way_out_of_an_fp8_kernel_because_cards_that_ran_one_are_refused_by_it(
+    selected: str, backend: str
+) -> None:
+    found = _refused_by_cutlass("call", "0.26.0", GEMM, selected)
+    assert [(one.knob, one.after) for one in found.changes] == [("--linear-backend", backend)]
+
+
+def test_the_kernel_of_fp4_weights_is_replaced_by_marlin_which_has_one_for_every_card() -> None:
+    frames = [
+        (
+            "/opt/site-packages/vllm/utils/flashinfer.py",
+            84,
+            "flashinfer_mm_fp4",
+            "return flashinfer_mm_fp4_(",
+        ),
+        ("/opt/site-packages/flashinfer/gemm/gemm_base.py", 23, "mm_fp4", "out = torch.empty("),
+    ]
+    error = "torch.AcceleratorError: CUDA error: no kernel image is available for execution on the device"
+    found = root(f"{START.format('0.26.0')}\n{raised(*frames, error=error)}")
+    assert found.id == "kernel-backend-unsupported-on-arch"
+    assert [(one.knob, one.after) for one in found.changes] == [("--linear-backend", "marlin")]
 
 
 def test_a_library_whose_source_file_the_message_names_is_switched_off() -> None:

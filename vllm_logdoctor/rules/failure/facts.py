@@ -36,6 +36,8 @@ def facts_of(run: Run) -> dict[str, Any]:
     for name, message in PRINTED.items():
         if (seen := run.seen(message)) is not None:
             facts[name] = seen.first[0].number("gib")
+    if (selected := run.seen("kernel-selected")) is not None:
+        facts["linear_kernels"] = " ".join(event.text("kernel") for event in selected.first)
     ranks = {process.name for process in run.processes if process.role == "worker"}
     facts["ranks"] = len(ranks)
     return facts

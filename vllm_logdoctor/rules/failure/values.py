@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from vllm_logdoctor.knowledge.flags import flag_exists
 from vllm_logdoctor.knowledge.history import facts_at, names
-from vllm_logdoctor.knowledge.versions import at_least
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.cache_to_give import LITTLE_GIB, spare
+from vllm_logdoctor.rules.failure.kernels import failed_kernel
 from vllm_logdoctor.rules.release_terms import options_of_fork
 from vllm_logdoctor.run.model import Run
 from vllm_logdoctor.texts import gib_of
 
 Values = dict[str, Any]
-# vllm/_custom_ops.py:cutlass_scaled_sparse_mm      vllm/v1/attention/backends/flashinfer.py:forward
-_LAYERS = (
-    ("attention", lazy_pattern(r"Batch(?:Prefill|Decode)With|attention/|_attn\b|/mla/")),
-    ("experts", lazy_pattern(r"fused_moe|_moe\b|moe_")),
-    ("linear", lazy_pattern(r"cutlass_(?:scaled|sparse|gemm_caller)|scaled_mm|(?:kernels|layers)/linear")),
-)
-_FIRST_WITH_MARLIN_FOR_BLOCKS = "0.9.0"
-"""Marlin's kernels take FP8 weights that are scaled by blocks from this release on."""
 _DRAFTER = lazy_pattern(r"spec_decode/|speculat|ngram|eagle|medusa|suffix_decoding|propose_draft|_mtp")
 _LITTLE_CACHE_GIB = 1.0
 _FEW_SETTINGS = 2
@@ -317,33 +307,6 @@ def _switched_on(given: Mapping[str, Any], version: Any) -> tuple[str, ...]:
     )
 
 
-def _failed_kernel(values: Mapping[str, Any]) -> Values:
-    """Return the kind of layer whose kernel failed, and which backend of linear layers was requested.
-
-    Where no kernel accepts a linear layer, all were tried that the settings allow.
-    """
-    none_accepts, version = str(values.get("linear") or ""), values.get("version")
-    place = " ".join(str(values.get(name)) for name in ("what", "attention", "raised_in", "place"))
-    layer = "linear" if none_accepts else next((name for name, known in _LAYERS if known.search(place)), "")
-    asked = values.get("linear_backend") if none_accepts else None
-    has_setting = values.get("engine") != "V0" and flag_exists("--linear-backend", version) is not False
-    other = layer == "linear" and not none_accepts and has_setting
-    of_fp8 = re.search("fp8|scaledmm", none_accepts, re.IGNORECASE) or (
-        layer == "linear"
-        and not other
-        and values.get("quantization") == "fp8"
-        and at_least(version, _FIRST_WITH_MARLIN_FOR_BLOCKS)
-    )
-    return {
-        "forced_linear": asked if isinstance(asked, str) and asked != "auto" else None,
-        "attention_kernel": True if layer == "attention" else None,
-        "experts_kernel": True if layer == "experts" else None,
-        "linear_kernel": True if other else None,
-        "backend_open": None if layer or values.get("deep_gemm") else True,
-        "fp8_linear": True if of_fp8 else None,
-    }
-
-
 def _offered_cuda(values: Mapping[str, Any]) -> Values:
     """Return the CUDA release of a driver: torch says 12020 for 12.2."""
     driver = values.get("driver")
@@ -494,5 +457,5 @@ _COMPUTED: dict[str, Callable[[Mapping[str, Any]], Values]] = {
     "driver-too-old": _offered_cuda,
     "ray-not-enough-gpus": _lacking_resources,
     "tp-sharding-bug": _split_sizes,
-    "kernel-backend-unsupported-on-arch": _failed_kernel,
+    "kernel-backend-unsupported-on-arch": failed_kernel,
 }
