@@ -29,7 +29,7 @@ def test_the_cache_of_several_kinds_of_layers_is_measured_in_requests() -> None:
     assert "152,624 tokens, " in report([*START, fits.format("37.26"), statistics(60, 1, 0, 1.0)])
     text = report([*START, fits.format("74.52"), statistics(60, 1, 0, 1.0)])
     assert "| 74.52 requests of 4,096 tokens, " in text
-    assert "152,624 tokens [L6] if every layer kept all of them" in text
+    assert "152,624 tokens [L6], counted as if every layer kept all of them" in text
 
 
 def test_the_length_of_a_log_is_that_between_its_first_and_last_time() -> None:

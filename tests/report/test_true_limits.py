@@ -92,7 +92,7 @@ def test_a_gain_of_a_short_burst_is_one_range_for_the_lines_of_the_verdict_and_n
     calm = [statistics(second, 5, 0, 1.0) for second in range(150, 900, 10)]
     text = report([*START, *burst, *calm, *[ANSWER] * 300])
     assert "max_num_seqs (3 lines)" in text.split("## ")[0]
-    assert "x generation throughput while this limit holds (published" in text
+    assert "x generation throughput while requests queue (published" in text
     assert "busy time" not in text
     for simulated in (
         "over the run",

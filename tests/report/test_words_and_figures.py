@@ -133,7 +133,7 @@ def effect(
         (effect(1.05, 1.3), "1.05 to 1.3 x generation throughput"),
         (effect(1.3, 1.3), "1.3 x generation throughput"),
         (effect(1.05, 1.3, share=0.9), "1.05 to 1.3 x generation throughput"),
-        (effect(1.05, 1.3, share=0.89), "1.05 to 1.3 x generation throughput while this limit holds"),
+        (effect(1.05, 1.3, share=0.89), "1.05 to 1.3 x generation throughput while requests queue"),
         (effect(1.05, 1.3, "kv_cache_tokens", share=0.5), "1.05 to 1.3 x KV cache tokens"),
         (effect(0.25, 0.5, "startup_seconds"), "2 to 4 x faster start-up"),
         (effect(2.0, 4.0, "startup_seconds"), "2 to 4 x slower start-up"),

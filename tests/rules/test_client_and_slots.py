@@ -194,7 +194,7 @@ def test_the_effect_of_more_slots_names_its_share_and_the_next_limit() -> None:
     unmeasured = advice(run_of((12, FULL_SLOTS), seats=64))[SLOTS].effect
     assert unmeasured is not None
     assert (unmeasured.low, unmeasured.high, unmeasured.share) == (1.07, pytest.approx(94 / 64), 1.0)
-    assert "while requests queue" in unmeasured.basis
+    assert "raised from below the load's concurrency" in unmeasured.basis
 
 
 @for_each(

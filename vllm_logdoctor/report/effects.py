@@ -118,7 +118,7 @@ def effect_range(effect: Effect) -> str:
         >>> effect_range(Effect("startup_seconds", 0.25, 0.5, "computed", ""))
         '2 to 4 x faster start-up'
         >>> effect_range(Effect("generation_throughput", 1.5, 2.0, "computed", "", share=0.05))
-        '1.5 to 2 x generation throughput while this limit holds'
+        '1.5 to 2 x generation throughput while requests queue'
     """
     metric = METRICS.get(effect.metric, effect.metric.replace("_", " "))
     low, high = float(effect.low), float(effect.high)
@@ -130,7 +130,7 @@ def effect_range(effect: Effect) -> str:
             return f"{_span(low, high)} x slower {prose(metric)}"
     over = ""
     if effect.share < MOST_OF_THE_RUN and effect.metric == "generation_throughput":
-        over = " while this limit holds"
+        over = " while requests queue"
     return f"{_span(low, high)} x {prose(metric)}{over}"
 
 

@@ -33,7 +33,7 @@ def _sizes(page: Page) -> list[str]:
     memory = memory_of(run)
     parts = []
     if tokens is not None:
-        kinds = " if every layer kept all of them" if memory and memory.hybrid else ""
+        kinds = ", counted as if every layer kept all of them" if memory and memory.hybrid else ""
         parts.append(f"{number(tokens)} tokens{per_engine(run)}{_proof(page, 'kv_cache_tokens')}{kinds}")
     if room is not None:
         parts.append(f"{number(room)} GiB{each}{_proof(page, 'available_kv_cache_gib')}")

@@ -43,7 +43,7 @@ def measure(page: Page) -> list[str]:
     lines = ["Send the same load before and after, change one thing at a time, and compare the two logs:", ""]
     if bench:
         commands = f"{bench}\n{commands}"
-        own = "; lengths as in its mean request" if _lengths(page.run) else "; fill in your own lengths"
+        own = "; lengths are the means of this log" if _lengths(page.run) else "; fill in your own lengths"
         lines[0] = (
             f"Send the same load before and after (at most {plural(most, 'request')} at once in the statistics lines{own}),"
             " change one thing at a time, and compare the two logs:"

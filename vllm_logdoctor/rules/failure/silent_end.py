@@ -45,7 +45,7 @@ _ENDS_HERE = "The log ends here without an error: the process hangs, was ended w
 _OF_A_JOB = ("Correct what the line names of the job (`--gres`, partition, account), and submit it again.",)
 _STOPPED_EARLY = (
     "Find out what sent the signal before the start was done: a script or a tool that waits only so long, a probe, Ctrl-C.",
-    "Give the start more time there: loading weights and compiling take minutes.",
+    "Make that script, tool or probe wait longer: loading weights and compiling take minutes.",
 )
 _LAST_LINES = 15
 _SURVIVED = 3

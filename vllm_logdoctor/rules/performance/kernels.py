@@ -47,7 +47,7 @@ def slow_quantization_kernel_selected(case: RuleContext) -> Advice | None:
         message_lines(case, "quantization-kernel-forced", "quantization-not-optimized"),
         confidence="high",
         changes=flag(
-            case, "--quantization", forced, better, "safe", "or drop the flag: vLLM chooses by itself"
+            case, "--quantization", forced, better, "safe", "or drop the flag, and vLLM chooses by itself"
         ),
         effect=(
             MARLIN_FOR_AWQ.effect("generation_throughput", "spread over cards and batch sizes in one change")

@@ -326,7 +326,7 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
         severity="medium" if case.is_brief("max-num-seqs-limited") else None,
         changes=_max_num_seqs_change(case, max_num_seqs, target),
         effect=_max_num_seqs_effect(case, max_num_seqs, target, queue) if target is not None else None,
-        alternatives=("a second replica instead, if each stream must stay as fast as it is",),
+        alternatives=("a second replica, if each stream must stay as fast as it is",),
         verify=f"`Running: N reqs` goes above {max_num_seqs:,} and `Waiting` falls at the same load.",
     )
 
@@ -369,7 +369,7 @@ def _max_num_seqs_effect(case: RuleContext, max_num_seqs: int, target: int, queu
         )
         low, high = round(found.low, 3), round(found.high, 3)
         return Effect("generation_throughput", low, high, "computed", basis, found.share, found.next_limit)
-    effect = measured.effect("generation_throughput", "while requests queue")
+    effect = measured.effect("generation_throughput")
     share = found.share if found else case.share("max-num-seqs-limited")
     return replace(
         effect,
