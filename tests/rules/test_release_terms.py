@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+import vllm_logdoctor
 from tests.tables import for_each
+from vllm_logdoctor.knowledge.messages import message_table
 from vllm_logdoctor.rules.release_terms import fits_release, in_words_of_build, in_words_of_release
 from vllm_logdoctor.run.model import Run, Value
 
@@ -128,3 +130,28 @@ def test_a_setting_that_a_release_lacks_never_takes_half_of_parentheses_along(ve
         words.startswith("If memory ran out: request more, or hold less")
         or "request more, hold less" in words
     )
+
+
+def of_model(file: str) -> str:
+    """Return the report of an engine V0 whose profiling fails in a model's code."""
+    frames = (
+        '  File "/opt/vllm/worker/worker.py", line 229, in determine_num_available_blocks',
+        "    self.model_runner.profile_run()",
+        f'  File "/opt/vllm/model_executor/models/{file}", line 92, in forward',
+        "    assert rows >= groups",
+    )
+    log = "\n".join(("Traceback (most recent call last):", *frames, "AssertionError"))
+    return vllm_logdoctor.analyze(log.encode()).to_markdown()
+
+
+def test_a_model_that_left_vllm_with_the_v0_engine_is_in_no_newer_release() -> None:
+    assert "Use a newer release up to 0.10.2: later ones have neither the V0 engine nor this model." in of_model("mllama.py")  # fmt: skip
+    assert "Use a newer release: this code may have changed." in of_model("llama.py")
+
+
+def test_a_file_that_only_raises_is_still_in_a_release() -> None:
+    table = message_table()
+    newest = len(table.versions) - 1
+    assert table.last_with("model_executor/models/llama.py") == newest
+    assert table.versions[table.last_with("model_executor/models/mllama.py") or 0] == "0.10.2"
+    assert table.last_with("model_executor/models/no_such.py") is None

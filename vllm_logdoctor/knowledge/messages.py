@@ -110,6 +110,13 @@ class MessageTable:
         """Return whether a release logs, warns of or prints anything in a file with a name."""
         return base.encode("utf-8", "replace") in self._lines
 
+    def last_with(self, module: str) -> int | None:
+        """Return the number of the last release in which a file logs or raises anything; None of a file that never does."""
+        logged = (one for one in self.logged_by(base_name(module)) if one.module == module)
+        ends = [one.spans[-1][1] for one in logged]
+        raised = self._raised_until.get(module)
+        return max([*ends, *([raised] if raised is not None else [])], default=None)
+
     def raised_in(self, text: str) -> Iterator[VllmMessage]:
         """Yield the exceptions of vLLM whose longest literal text occurs in a text, the longest literals first."""
         encoded = json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")
@@ -131,6 +138,16 @@ class MessageTable:
         found: dict[bytes, list[bytes]] = {}
         for line in zlib.decompress(self._packed_raised, wbits=GZIP).splitlines():
             found.setdefault(line[2 : 2 + _KEY], []).append(line)
+        return found
+
+    @cached_property
+    def _raised_until(self) -> dict[str, int]:
+        """Number of the last release in which each file raises anything."""
+        found: dict[str, int] = {}
+        for lines in self._raised.values():
+            for line in lines:  # A quote inside of a text has a backslash before it.
+                module, last = line.split(b'","', 2)[1].decode(), int(line.rstrip(b"]").rpartition(b",")[2])
+                found[module] = max(found.get(module, 0), last)
         return found
 
     @cached_property

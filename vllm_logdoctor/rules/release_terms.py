@@ -67,20 +67,27 @@ def release_of(run: Run) -> str | None:
     """
     if run.version is not None:
         return str(run.version.value)
-    places = frozenset(
+    return _last_with(_files_of(run)) or (_LAST_WITH_V0 if run.engine == "V0" else None)
+
+
+def _files_of(run: Run) -> frozenset[str]:
+    """Return the files of vLLM in the tracebacks of a run."""
+    return frozenset(
         found["file"] for record in trail_of(run) for found in _PLACE.finditer(record.message[:_MOST_OF_LINE])
     )
-    return _last_with(places) or (_LAST_WITH_V0 if run.engine == "V0" else None)
+
+
+def _left_with_v0(run: Run) -> bool:
+    """Return whether an engine V0 runs a model whose code vLLM has had for as long as V0, and no longer."""
+    models = (one for one in _files_of(run) if one.startswith("model_executor/models/"))
+    return run.engine == "V0" and any(_last_with(frozenset({one})) == _LAST_WITH_V0 for one in models)
 
 
 @lru_cache(maxsize=16)
 def _last_with(files: frozenset[str]) -> str | None:
     """Return the last release that has all of some files of vLLM; None where the newest one has them."""
     table = message_table()
-    ends: list[int] = []
-    for file in files:
-        spans = [one.spans for one in table.logged_by(file.rpartition("/")[2]) if one.module == file]
-        ends += [max(end for each in spans for _, end, *_ in each)] if spans else []
+    ends = [end for file in files if (end := table.last_with(file)) is not None]
     last = min(ends, default=len(table.versions))
     return table.versions[last] if last < len(table.versions) - 1 else None
 
@@ -99,6 +106,11 @@ def in_words_of_build(text: str, run: Run) -> str:
         >>> in_words_of_build("Use a newer release: it may not have this limit.", Run(platform="hpu"))
         'Use vllm-gaudi, or a newer release up to 0.9.2: later releases of vLLM itself have no hpu backend.'
     """
+    if text.startswith("Use a newer release") and _left_with_v0(run):
+        without = "later ones have neither the V0 engine nor this model"
+        return (
+            "" if run.release == _LAST_WITH_V0 else f"Use a newer release up to {_LAST_WITH_V0}: {without}."
+        )
     if text.startswith("Use a newer release") and has_left_vllm(run):
         last, package = _LEFT_VLLM[str(run.platform)]
         newer = "" if run.release == last else f", or a newer release up to {last}"

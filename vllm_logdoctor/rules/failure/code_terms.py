@@ -90,7 +90,9 @@ _OF_V0 = lazy_pattern(r"/vllm/(?:worker|core|spec_decode)/")
 _FIRST_WITHOUT_V0 = "0.11.0"
 _NEWER = "Use a newer release: this code may have changed."
 _SEARCH = "Search the issues of vLLM for {error} and {place}: an answer there may name the release that has the fix."
-_PROFILED = "Try a lower `--max-model-len` or another `--max-num-seqs`: memory profiling makes its dummy inputs from them."
+_PROFILED = (
+    "Try a lower `--max-num-seqs` or `--max-model-len`: memory profiling makes its dummy inputs from them."
+)
 _MODEL = lazy_pattern(r"/model_executor/models/\w+\.py$")
 
 
