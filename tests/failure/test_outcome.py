@@ -457,15 +457,27 @@ IDLE = (
 )
 
 
+OTHER = "(APIServer pid=1) INFO 05-01 10:42:00 [launcher.py:9] Another word"
+
+
 @pytest.mark.parametrize(
     ("after", "failed"),
     [
         ([], True),
-        (["(APIServer pid=1) INFO 05-01 10:42:00 [launcher.py:9] Another word"], True),
+        ([OTHER], True),
         ([statistics(clock="05-01 10:41:00")], False),
         ([IDLE], False),
+        ([statistics(clock="05-01 10:41:00")] * 3 + [OTHER] * 400, False),
+        ([OTHER] * 400, True),
     ],
-    ids=["end", "other", "statistics", "idle statistics"],
+    ids=[
+        "end",
+        "other",
+        "statistics",
+        "idle statistics",
+        "statistics far above the end",
+        "others to the end",
+    ],
 )
 def test_a_call_that_failed_is_the_root_where_no_line_shows_the_engine_at_work_after_it(after, failed):
     call = framed(
