@@ -263,6 +263,34 @@ def test_an_nsys_database_counts_launches_and_what_one_takes(tmp_path: Path) -> 
     assert (found["launches"], found["overhead of a launch"]) == (3, 6.0)
 
 
+def test_all_that_an_nsys_database_tells(tmp_path: Path) -> None:
+    exported(tmp_path / "a.sqlite")
+    with sqlite3.connect(tmp_path / "a.sqlite") as connection:
+        connection.executescript(
+            """
+            CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER NOT NULL, end INTEGER NOT NULL, graphId INTEGER);
+            INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (0, 10, 1), (20, 30, 1), (40, 50, 1);
+            INSERT INTO StringIds VALUES (5, 'ncclDevKernel_AllReduce'), (6, 'cudaGraphLaunch_v10000');
+            INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (50000, 60000, 1, 1, 7, 5, 9, 5, 5);
+            INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (0, 8000, 0, 9, 5, 6, 0, NULL);
+            """
+        )
+    kernels = "CUPTI_ACTIVITY_KIND_KERNEL"
+    found = [
+        (one.name, one.value, one.unit, one.subject, one.where) for one in read_evidence_file(tmp_path / "a.sqlite").readings
+    ]  # fmt: skip
+    assert found == [
+        ("kernel events", 5, "count", "", kernels), ("kernel time", 70, "us", "", kernels), ("kernel span", 60, "us", "", kernels),
+        # Of the first device 20 of 40 µs, of the second 50 of 50.
+        ("gpu busy share", round(70 / 90, 4), "share", "", kernels), ("time between kernels", 4.0, "us", "", kernels),
+        ("graph launches", 3, "count", "", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"),
+        ("launches", 4, "count", "", "CUPTI_ACTIVITY_KIND_RUNTIME"), ("overhead of a launch", 6.5, "us", "", "CUPTI_ACTIVITY_KIND_RUNTIME"),
+        ("class time", 60, "us", "attention", kernels), ("class launches", 4, "count", "attention", kernels),
+        ("class time", 10, "us", "communication", kernels), ("class launches", 1, "count", "communication", kernels),
+        ("time", 60, "us", "flash_fwd", kernels), ("time", 10, "us", "ncclDevKernel_AllReduce", kernels),
+    ]  # fmt: skip
+
+
 def test_an_nsys_database_of_another_version_is_one_line(tmp_path: Path) -> None:
     database(tmp_path / "a.sqlite", "nameOfTheFuture")
     found = read_evidence_file(tmp_path / "a.sqlite")
