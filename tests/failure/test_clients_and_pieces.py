@@ -50,7 +50,7 @@ def title_of(lines: list[str]) -> str:
 
 def test_the_error_of_a_client_in_the_log_of_a_server_is_in_the_verdict() -> None:
     text = run_of([*UP, *CLIENT]).to_markdown()
-    assert "and this error: `openai.error.APIError: HTTP code 502" in text
+    assert "and this error of a client: `openai.error.APIError: HTTP code 502" in text
     assert "a proxy between the two did" in text
 
 
@@ -391,7 +391,7 @@ def test_the_error_that_an_evaluation_logs_beside_its_server_is_of_a_client() ->
         "exc_info": raised,
     }
     text = run_of([*UP, json.dumps(record)]).to_markdown()
-    assert "and this error: `ConnectionError: no Hub`" in text
+    assert "and this error of a client: `ConnectionError: no Hub`" in text
 
 
 def test_an_offline_program_has_no_clients() -> None:

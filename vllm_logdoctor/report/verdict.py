@@ -22,6 +22,7 @@ from vllm_logdoctor.report.state import (
     state_level,
 )
 from vllm_logdoctor.rules.bottleneck import no_request_succeeded
+from vllm_logdoctor.rules.failure.nonfatal import CLIENT_FAILED
 from vllm_logdoctor.rules.failure.requests import REFUSED
 from vllm_logdoctor.rules.model import Confidence, Finding
 from vllm_logdoctor.run.clock import duration
@@ -107,7 +108,8 @@ def _with_refusal(page: Page, words: str, level: Level) -> str:
     """Return the words on a load, with the error of a request where none was answered or nothing else is known."""
     refused = next((one for one in page.advice if one.id == REFUSED and one.evidence), None)
     if refused is not None and page.diagnosis.bottleneck.name == "startup-only":
-        return f"{words.removesuffix('.')}, and this error: {quote(page, refused)}."
+        whose = " of a client" if refused.title == CLIENT_FAILED else ""
+        return f"{words.removesuffix('.')}, and this error{whose}: {quote(page, refused)}."
     if refused is None or level != "limited" or not no_request_succeeded(page.run):
         return words
     return f"{words.removesuffix('.')}: {quote(page, refused)}."
