@@ -347,6 +347,21 @@ def test_weights_that_the_loader_skips_are_reported_with_their_number() -> None:
     assert "weights-left-out" not in settings(a_run(messages=("Loading weights took 10.00 seconds",)))
 
 
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (("visual.blocks.0.norm.bias", "visual.merger.weight"), "All 2 are of the vision encoder:"),
+        (("mtp.layers.0.norm.weight", "mtp.fc.weight"), "All 2 are of `mtp`."),
+        (("visual.merger.weight", "mtp.fc.weight"), "The first one is of the vision encoder:"),
+    ],
+)  # fmt: skip
+def test_weights_that_the_loader_skips_are_ascribed_to_the_part_that_their_names_share(
+    names: tuple[str, ...], said: str
+) -> None:
+    lines = [f"Parameter {name} not found in params_dict, skip loading" for name in names]
+    assert said in settings(a_run(messages=tuple(lines)))["weights-left-out"].explanation
+
+
 def test_a_format_that_the_card_does_not_compute_in_is_not_called_right() -> None:
     warned = (
         "Your GPU does not have native support for FP4 computation but FP4 quantization is being used."

@@ -4,7 +4,7 @@ take.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from vllm_logdoctor.knowledge.flags import OF_V0_ONLY, flag_for_field, flag_spans
@@ -32,9 +32,7 @@ _OF_THE_BUILD = frozenset(
 _OF_A_SERVICE = lazy_pattern(r"_SERVICE_(?:HOST|PORT(?:_\w+)?)\Z|_PORT_\d+_(?:TCP|UDP)(?:_\w+)?\Z")
 # visual.blocks.0.attn.proj.weight      model.vision_tower.encoder.layers.3.bias
 _OF_VISION = lazy_pattern(r"(?:^|\.)(?:visual|vision_\w+)\.")
-_WITHOUT_VISION = (
-    " The first one is of the vision encoder: answers about images may be wrong, text does not use it."
-)
+_WITHOUT_VISION = "of the vision encoder: answers about images may be wrong, text does not use it."
 # the model's `generation_config.json`: `{'temperature': 1.0, 'top_k': 64}`. If this is not intended, ...
 _DICTIONARY = lazy_pattern(r"\{[^{}\n]{1,400}\}")
 _PLAIN_SAMPLING = {
@@ -226,17 +224,31 @@ def weights_left_out(case: RuleContext) -> Advice | None:
     seen = case.run.messages.get("weight-without-place-skipped")
     if seen is None:
         return None
-    first = seen.first[0].text("weight")
+    names = [one.text("weight") for one in (*seen.first, seen.last or seen.first[0])]
+    first = names[0]
     warned = "once" if seen.count == 1 else f"{seen.count:,} times"
     return Advice(
         f"vLLM warned {warned} that the model has no place for a weight of the checkpoint, first for {first}."
         " The log does not show whether the model holds these weights under other names."
-        + (_WITHOUT_VISION if _OF_VISION.search(first) else ""),
+        + _of_one_part(
+            names, f"All {seen.count:,}" if seen.count < len(names) else "The first ones and the last one"
+        ),
         message_lines(case, "weight-without-place-skipped"),
         confidence="medium",
         alternatives=("send a request that uses this part of the model, and check the answer",),
         verify="no such warning, or a right answer of that part.",
     )
+
+
+def _of_one_part(names: Sequence[str], said_of_all: str) -> str:
+    """Return which part of the model weights belong to, where their names show it."""
+    of_vision = [_OF_VISION.search(name) is not None for name in names]
+    if len(set(names)) > 1 and all(of_vision):
+        return f" {said_of_all} are {_WITHOUT_VISION}"
+    parts = {name.partition(".")[0] for name in names}
+    if len(set(names)) > 1 and len(parts) == 1:
+        return f" {said_of_all} are of `{parts.pop()}`."
+    return f" The first one is {_WITHOUT_VISION}" if of_vision[0] else ""
 
 
 def _variables_of_other_releases(run: Run) -> dict[str, Value]:
