@@ -37,6 +37,13 @@ def test_a_line_that_starts_inside_its_header_keeps_the_call_site() -> None:
     assert found.message == "Engine 000: Avg prompt throughput: 1.0 tokens/s"
 
 
+def test_a_line_that_starts_inside_its_level_keeps_level_time_and_call_site() -> None:
+    found = record("NFO 03-04 10:11:12 [loader.py:447] Loading weights took 31.02 seconds")
+    assert (found.level, found.call_site) == ("INFO", ("loader.py", 447))
+    assert found.time == record("INFO 03-04 10:11:12 [loader.py:447] Loading").time
+    assert found.message == "Loading weights took 31.02 seconds"
+
+
 def test_text_without_header_is_a_record_without_level() -> None:
     found = record("Killed")
     assert (found.level, found.time, found.call_site, found.message) == ("", None, None, "Killed")

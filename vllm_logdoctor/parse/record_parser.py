@@ -73,6 +73,7 @@ _HEADER = lazy_pattern(
 # [2025-03-05 14:28:37,343] [INFO] [MainThread] [vllm.config] >>> text
 # [2025-09-04 01:00:51,159] LMCache ERROR: text (cache_engine.py:1087:lmcache.v1.cache_engine)
 # INFO  [gpu_worker.py:642]  text       [multiproc_executor.py:492] ValueError: text       oggers.py:236] text (the log starts here)
+# NFO 04-09 02:05:52 [loader.py:447] text (or here)
 _OTHER_HEADER = lazy_pattern(
     r"(?:(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?)(?: -)? (?P<name>vllm[\w.]*) (?:- |\d{1,8} )(?P<level>[A-Z]{4,8})(?: - | {1,6})"
     r"|(?P<time2>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) [-|] (?P<level4>[A-Z]{4,8}) +[-|] "
@@ -82,8 +83,9 @@ _OTHER_HEADER = lazy_pattern(
     r"(?=[^\n]{0,2000}\([\w.-]{1,120}\.py:(?P<line4>\d{1,6}):(?P<module2>[\w.]{1,160})\)\s*$)"
     r"|(?P<level2>INFO|WARNING|ERROR|CRITICAL):(?P<name2>vllm[\w.]*):"
     r"|(?P<level3>INFO|WARNING|ERROR|CRITICAL) +\[(?P<file>[\w./-]+\.py)(?::(?P<line>\d{1,6}))?\] +"
-    r"|^\[?(?P<file2>[\w./-]*\.py):(?P<line2>\d{1,6})\] )"
+    r"|^(?:(?P<torn>[A-Z]{1,7}) +(?P<time4>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) )?\[?(?P<file2>[\w./-]*\.py):(?P<line2>\d{1,6})\] )"
 )
+_LEVELS = ("INFO", "WARNING", "ERROR", "DEBUG", "CRITICAL")
 _OTHER_LEVELS = ("level", "level2", "level3", "level4", "level5", "level6")
 _MESSAGE_NAMES = frozenset(key.lower() for key in MESSAGE_KEYS)
 # Generated text: "INFO 06-01 10:00:00 [loggers.py:127] Engine 000: ...    (what a model or a prompt says, not {"log": "INFO ...)
@@ -238,7 +240,8 @@ class RecordParser:
         before = read_prefix(text[: header.start()])
         level = next(filter(None, header.group(*_OTHER_LEVELS)), "")
         level = "WARNING" if level == "WARN" else level
-        printed = header["time"] or header["time2"] or header["time3"]
+        level = level or next((one for one in _LEVELS if header["torn"] and one.endswith(header["torn"])), "")
+        printed = header["time"] or header["time2"] or header["time3"] or header["time4"]
         file = header["file"] or header["file2"] or header["file3"] or ""
         number = header["line"] or header["line2"] or header["line3"]
         site = (file, int(number)) if file and number else None
