@@ -14,6 +14,24 @@ FUSION_CRASH = [
     '(EngineCore_DP0 pid=9) ERROR 05-01 10:05:20 [core.py:708]   File "/opt/vllm/compilation/passes/fusion/allreduce_rms_fusion.py", line 90, in call',
     "(EngineCore_DP0 pid=9) ERROR 05-01 10:05:20 [core.py:708] torch.AcceleratorError: CUDA error: an illegal memory access was encountered",
 ]
+OLD_GRAPHS = [
+    START[0],
+    START[1],
+    START[2],
+    *FAILED_LOAD[4:6],
+    '(EngineCore_DP0 pid=9) ERROR 05-01 10:05:20 [core.py:708]   File "/root/.cache/vllm/torch_compile_cache/1f2e3d/rank_0_0/inductor_cache/ab/cab.py", line 90, in call',
+    "(EngineCore_DP0 pid=9) ERROR 05-01 10:05:20 [core.py:708]     arg0_1, arg1_1 = args",
+    "(EngineCore_DP0 pid=9) ERROR 05-01 10:05:20 [core.py:708] ValueError: not enough values to unpack (expected 2, got 1)",
+]
+NO_KERNEL = [
+    START[0],
+    START[1].replace("'max_model_len': 4096", "'max_model_len': 4096, 'linear_backend': 'marlin'"),
+    START[2],
+    *FAILED_LOAD[4:6],
+    '(EngineCore_DP0 pid=9) ERROR 05-01 10:05:20 [core.py:708]   File "/opt/vllm/model_executor/kernels/linear/__init__.py", line 57, in choose_scaled_mm_linear_kernel',
+    "(EngineCore_DP0 pid=9) ERROR 05-01 10:05:20 [core.py:708]     raise ValueError(",
+    "(EngineCore_DP0 pid=9) ERROR 05-01 10:05:20 [core.py:708] ValueError: Failed to find a kernel that can implement the ScaledMM linear layer. Reasons: ",
+]
 STOPPED = [
     START[0],
     START[1].replace("'max_model_len': 4096", "'max_model_len': 4096, 'enforce_eager': True"),
@@ -52,4 +70,23 @@ def test_a_run_that_was_stopped_gets_no_command_with_advice_that_its_report_leav
     text = analysis.to_markdown()
     assert text.startswith("# STOPPED")
     assert "What to change" not in text
+    assert "Launch command" not in text
+
+
+def test_of_two_remedies_the_command_makes_the_first_because_the_other_takes_its_place() -> None:
+    lines = of_release(NO_KERNEL, "0.26.0")
+    text = report(lines)
+    assert "Set `VLLM_TEST_FORCE_FP8_MARLIN` to `1`" in text
+    for command in (
+        text.split("## Launch command with the changed settings")[1].split("## ")[0],
+        vllm_logdoctor.analyze(lines).runs[0].plan.command_after or "",
+    ):
+        assert "--max-model-len 4096" in command
+        assert "--linear-backend" not in command
+        assert "VLLM_TEST_FORCE_FP8_MARLIN" not in command
+
+
+def test_a_setting_that_is_to_find_out_more_is_in_no_command() -> None:
+    text = report(OLD_GRAPHS)
+    assert "VLLM_DISABLE_COMPILE_CACHE" in text
     assert "Launch command" not in text

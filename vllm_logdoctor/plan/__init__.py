@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vllm_logdoctor.plan.command import shell
-from vllm_logdoctor.plan.compose import composed
+from vllm_logdoctor.plan.compose import composed, in_command
 from vllm_logdoctor.plan.launch import changed, launch_of
 from vllm_logdoctor.plan.merge import merge
 from vllm_logdoctor.plan.model import Plan
@@ -51,7 +51,7 @@ def plan_of(
     before, after = None, None
     if launch is not None:
         before = shell(launch)
-        after = shell(changed(launch, (planned.change for planned in found.changes)))
+        after = shell(changed(launch, (one.change for one in in_command(found.changes, findings))))
     return Plan(found.changes, before, after, refused, next_limits(found, findings, run, load))
 
 

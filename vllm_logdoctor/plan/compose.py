@@ -98,6 +98,20 @@ def composed(
     return Composed(tuple(kept), (*held, *brought), _with(run, kept), names)
 
 
+def in_command(items: Sequence[PlannedChange], findings: Sequence[Finding]) -> list[PlannedChange]:
+    """Return the changes that one command makes: of the root of a failure its first step alone, because its other steps take the place
+    of that one, or are to find out more; where that step is no setting, none of it.
+    """
+    failures = [finding for finding in findings if finding.kind == "failure"]
+    roots = [finding for finding in failures if finding.role == "root"] or failures
+    planned = {item.change.knob for item in items}
+    first = {
+        next((change.knob for change in finding.changes if change.knob in planned), "") for finding in roots
+    }
+    broken = {finding.id for finding in failures}
+    return [item for item in items if broken.isdisjoint(item.findings) or item.change.knob in first]
+
+
 def _groups(items: Sequence[PlannedChange], failures: frozenset[str]) -> list[list[PlannedChange]]:
     """Return changes that are made together: those of one finding; remedies of a failure and actions go one by one."""
     groups: dict[object, list[PlannedChange]] = {}

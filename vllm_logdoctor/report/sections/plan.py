@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vllm_logdoctor.plan.command import shell
+from vllm_logdoctor.plan.compose import in_command
 from vllm_logdoctor.plan.launch import changed, launch_of
 from vllm_logdoctor.report.escape import code, fence, prose
 from vllm_logdoctor.report.naming import BROKEN
@@ -46,6 +47,7 @@ def _command(page: Page) -> str | None:
     """Return the command with what the report advises: after a failure that is its repair, without any tuning."""
     plan, run = page.diagnosis.plan, page.run
     failures = {finding.id for finding in page.failures}
-    repairs = [planned.change for planned in plan.changes if failures.intersection(planned.findings)]
+    advised = in_command(plan.changes, page.diagnosis.findings)
+    repairs = [planned.change for planned in advised if failures.intersection(planned.findings)]
     launch = launch_of(run) if run.outcome in BROKEN and len(repairs) < len(plan.changes) else None
     return shell(changed(launch, repairs)) if launch is not None else plan.command_after
