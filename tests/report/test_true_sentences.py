@@ -133,6 +133,17 @@ def test_a_start_that_failed_has_no_shares_of_a_whole() -> None:
     assert "100 %" not in text
 
 
+def test_a_long_time_between_the_last_phase_and_the_failure_has_a_row() -> None:
+    compiled = "(EngineCore_DP0 pid=9) INFO 05-01 10:05:15 [default_loader.py:268] Model loading took 9.1 GiB and 300.000000 seconds"
+    shown, hidden = (
+        report([*FAILED_LOAD[:4], compiled, *(line.replace("10:05:20", time) for line in FAILED_LOAD[4:])])
+        for time in ("10:06:45", "10:05:18")
+    )
+    assert "| from there to the failure | " in shown
+    assert "1 min 30 s" in shown
+    assert "from there" not in hidden
+
+
 def test_a_start_failed_at_the_line_of_its_error_not_at_the_last_line() -> None:
     early = [line.replace("EngineCore failed to start.", "Engine broke.") for line in FAILED_LOAD]
     late = "(EngineCore_DP0 pid=9) INFO 05-01 10:09:59 [core.py:900] Waiting for the threads of the loader."

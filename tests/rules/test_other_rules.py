@@ -62,6 +62,20 @@ def test_default_expert_sizes_promise_no_factor() -> None:
     assert effect.high <= 1.17
 
 
+@pytest.mark.parametrize(
+    ("backend", "advised"), [("'MARLIN' NvFp4", False), ("TRITON Unquantized", True), ("AITER Fp8", False)]
+)
+def test_a_warning_on_block_sizes_is_the_drafts_where_the_served_experts_have_another_kernel(
+    backend: str, advised: bool
+) -> None:
+    lines = (
+        f"Using {backend} MoE backend out of potential backends: ['TRITON', 'MARLIN'].",
+        "Using TRITON Unquantized MoE backend out of potential backends: ['TRITON', 'BATCHED_TRITON'].",
+        "Using default MoE config. Performance might be sub-optimal! Config file not found at ['/opt/E=64.json']",
+    )
+    assert ("moe-kernel-untuned" in advice(a_run(messages=lines))) is advised
+
+
 @pytest.mark.parametrize(("version", "named"), [("0.10.1", False), ("0.10.2", True)])
 def test_the_folder_of_tuned_sizes_is_named_to_releases_that_read_it(version: str, named: bool) -> None:
     line = (

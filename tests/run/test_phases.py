@@ -39,6 +39,21 @@ def test_weights_of_a_release_without_their_seconds_last_from_one_line_to_the_ot
     assert (found["imports"], found["engine-start"], found["load-weights"]) == (20, 10, 18)
 
 
+def test_a_loading_without_a_line_on_its_end_ends_with_its_last_reading_and_no_later_phase_holds_it() -> None:
+    on_tpu = """\
+INFO 06-11 10:00:00 [api_server.py:1349] vLLM API server version 0.9.1
+INFO 06-11 10:00:12 [core.py:70] Initializing a V1 LLM engine (v0.9.1) with config: model='org/m', dtype=torch.bfloat16, max_seq_len=4096
+INFO 06-11 10:00:30 [tpu_model_runner.py:997] Loading model from scratch...
+INFO 06-11 10:00:31 [weight_utils.py:308] Time spent downloading weights for org/m: 0.613000 seconds
+INFO 06-11 10:00:40 [default_loader.py:272] Loading weights took 8.50 seconds
+INFO 06-11 10:00:58 [kv_cache_utils.py:715] GPU KV cache size: 104,960 tokens
+INFO 06-11 10:01:10 launcher.py:19] Available routes are:
+"""
+    run = only_run(on_tpu + SERVING.replace("03-04", "06-11"))
+    assert (spans(run)["load-weights"], spans(run)["engine-init"]) == (10, 18)
+    assert (named(run, "read-weights").parent, named(run, "download").parent) == ("load-weights",) * 2
+
+
 def test_what_the_old_engine_does_behind_the_weights_ends_with_its_graphs() -> None:
     run = only_run(OLD + SERVING)
     assert spans(run)["engine-init"] == 22

@@ -102,8 +102,9 @@ def phases_of(run: Run, builder: RunBuilder) -> list[Phase]:
     Phases with parent "startup" follow each other and together fill the start-up; the rest of it is called
     "unexplained". Phases inside them carry the name of the phase that they are a part of.
     """
-    printed = filter(partial(_fits_the_log, _moment(builder, *_BEGUN)), _timed_phases(builder))
-    timed = _ordered(_clipped([*longest_of_ranges(printed), *_loaded_by_clock(builder)], run))
+    printed = [*filter(partial(_fits_the_log, _moment(builder, *_BEGUN)), _timed_phases(builder))]
+    loaded = (*_loaded_by_clock(builder), *_loaded_by_parts(builder, printed))
+    timed = _ordered(_clipped([*longest_of_ranges(printed), *loaded], run))
     ready = _ready(run, builder, timed)
     found = [
         *with_profiling(timed, _profiling(builder, timed)),
@@ -162,6 +163,22 @@ def _loaded_by_clock(builder: RunBuilder) -> Iterator[Phase]:
     ]
     if phases:
         yield _slowest(phases)
+
+
+def _loaded_by_parts(builder: RunBuilder, printed: Sequence[Phase]) -> Iterator[Phase]:
+    """Let the loading of an engine that prints no end of it (on TPU) end with its last reading of weights, where its cache was made."""
+    if any(name in builder.messages for name in _LOADED) or not _moment(builder, *_CACHE_READY):
+        return
+    parts = [phase for phase in printed if phase.parent == "load-weights" and phase.end is not None]
+    read = [phase for phase in parts if phase.name == "read-weights"]
+    begun = min((phase.start for phase in parts if phase.start is not None), default=None)
+    if read and begun is not None:
+        last = max(read, key=lambda phase: phase.end or 0.0)
+        loading = _moment(builder, *_LOAD_STARTED)
+        own = loading is not None and loading.time <= begun + _ROUNDED
+        start, first = (loading.time, loading.evidence) if loading and own else (begun, ())
+        end = last.end or begun
+        yield _span("load-weights", start, end, (*first, *last.evidence), "startup")
 
 
 def _moments_by_process(

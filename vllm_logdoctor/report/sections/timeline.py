@@ -29,6 +29,8 @@ _PROFILED_BEFORE = ("compile", "dynamo", "inductor", "compile-cache", "encoder-p
 """What memory profiling consists of beside its own row."""
 _BY_THE_CLIENT = {"client-limited", "idle"}
 """When requests came, the curves show: no limit changes."""
+_LONG_REST, _LARGE_REST = 5.0, 0.1
+"""Seconds, and their share of the time until the failure, from which the time behind the last phase is shown."""
 _BEFORE_WORKERS = ("startup", "imports", "placement", "unexplained")
 
 
@@ -128,10 +130,23 @@ def _until_failure(page: Page, shown: Sequence[Phase], total: float) -> list[str
         return []
     several = len({phase.process for phase in known}) > 1
     rows = [_row(page, phase, None, several, depth) for phase, depth in nested(known)]
-    length = duration(_until(page, known, total))
+    seconds = _until(page, known, total)
+    length = duration(seconds)
+    rows += _behind(page, known, seconds, several)
     rows.append(["**until the failure**", *([""] if several else []), "", f"**{length}**", "", ""])
     header = ["phase", *(["process"] if several else []), "from", "time", "evidence"]
     return [*table(header, [[*row[:-2], row[-1]] for row in rows]), ""]
+
+
+def _behind(page: Page, known: Sequence[Phase], seconds: float, several: bool) -> list[list[str]]:
+    """Return the row of what no phase explains between the last one and the failure, where that is long: mostly the work that failed."""
+    started, last = page.run.started, max((phase.end or 0.0 for phase in known), default=0.0)
+    left = (started or 0.0) + seconds - last
+    if started is None or not last or left < max(_LONG_REST, _LARGE_REST * seconds):
+        return []
+    return [
+        ["from there to the failure", *([""] if several else []), time_of_day(last), duration(left), "", ""]
+    ]
 
 
 def _until(page: Page, known: Sequence[Phase], total: float) -> float:

@@ -123,8 +123,14 @@ def quantization_without_fast_kernel(case: RuleContext) -> Advice | None:
 
 
 def moe_kernel_untuned(case: RuleContext) -> Advice | None:
-    """No tuned block sizes for these experts on this card. Needs the engine's warning."""
+    """No tuned block sizes for these experts on this card.
+
+    Needs the engine's warning; silent where the served model's experts have kernels without block sizes: the warning is the draft's.
+    """
     if case.event("moe-config-default") is None:
+        return None
+    chosen = case.event("moe-backend-selected")
+    if chosen is not None and "triton" not in chosen.text("backend").lower():
         return None
     text = (
         "No tuned block sizes are shipped for these experts on this card. The tuning script of vLLM makes"
