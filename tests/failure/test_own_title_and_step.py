@@ -24,7 +24,17 @@ class Decided(NamedTuple):
     above: str = ""
 
 
+BNB = "'load_format': 'bitsandbytes', 'quantization': 'bitsandbytes'"
 CASES = [
+    Decided(
+        f"{SITE}/vllm/model_executor/layers/linear.py", "weight_loader", "assert param_data.shape == loaded_weight.shape",
+        "AssertionError", "Model class cannot load weights with bitsandbytes", "Start without", ARGUMENTS.format(BNB),
+    ),
+    Decided(
+        f"{SITE}/vllm/attention/backends/torch_sdpa.py", "forward", "import intel_extension_for_pytorch.llm.modules as ipex_modules",
+        "ModuleNotFoundError: No module named 'intel_extension_for_pytorch'",
+        "Chunked prefill on CPU needs a package of Intel", "Switch chunked prefill off",
+    ),
     Decided(
         f"{SITE}/vllm/entrypoints/api_server.py", "<module>", "from fastchat.model.adapter import x",
         "ModuleNotFoundError: No module named 'fastchat.model.adapter'",
