@@ -25,7 +25,32 @@ class Decided(NamedTuple):
 
 
 BNB = "'load_format': 'bitsandbytes', 'quantization': 'bitsandbytes'"
+ENGINE_ID = "0a1b2c3d-aaaa-4bbb-8ccc-0123456789ab"
 CASES = [
+    Decided(
+        f"{SITE}/xgrammar/compiler.py", "compile_regex", "return self._handle.compile_regex(regex)",
+        "RuntimeError: [10:00:55] /project/cpp/regex_converter.cc:73: Regex parsing error at position 9: The group is not closed.",
+        "Regular expression of a request crashed the engine", "Correct the expression",
+    ),
+    Decided(
+        f"{SITE}/vllm/spec_decode/spec_decode_worker.py", "_vocab_size", "assert all(vocab_sizes[0] == vocab_size for vocab_size in vocab_sizes)",
+        "AssertionError", "Draft model has another vocabulary than the served model", "Use a draft model with exactly",
+    ),
+    Decided(
+        f"{SITE}/triton/compiler/compiler.py", "make_ttgir", "pm.run(mod)", "RuntimeError: PassManager::run failed",
+        "Triton does not know this card", "Try the newest release of vLLM",
+        'python3: /project/AccelerateMatmul.cpp:40: int getMMAVersionSafe(int, DotOp): Assertion `false && "computeCapability not supported"\' failed.',
+    ),
+    Decided(
+        f"{SITE}/vllm/distributed/kv_transfer/kv_connector/utils.py", "block_size_ratio", "size = self.remote_block_size[engine]",
+        f"KeyError: '{ENGINE_ID}'", "NIXL handshake with the other engine failed", "See in the log of the other engine",
+        "(Worker pid=9) ERROR 05-01 09:59:10 [nixl_connector.py:1263] NIXL transfer failure: handshake_setup_failed | Context: {'failure_type': 'handshake_setup_failed'}",
+    ),
+    Decided(
+        f"{SITE}/vllm/lora/models.py", "from_local_checkpoint", "with open(lora_config_path) as f:",
+        "FileNotFoundError: [Errno 2] No such file or directory: 'org/m-lora/adapter_config.json'",
+        "LoRA adapter not found", "If it is a name of the hub, download it (`hf download org/m-lora`)",
+    ),
     Decided(
         f"{SITE}/vllm/model_executor/layers/linear.py", "weight_loader", "assert param_data.shape == loaded_weight.shape",
         "AssertionError", "Model class cannot load weights with bitsandbytes", "Start without", ARGUMENTS.format(BNB),
@@ -83,6 +108,19 @@ def test_a_cause_that_the_log_decides_has_its_own_title_and_first_step(case: Dec
     found = root(raised((case.file, 9, case.function, case.code), error=case.error, above=case.above))
     assert found.title == case.title
     assert found.alternatives[0].startswith(case.first)
+
+
+def test_a_library_that_refuses_the_class_of_an_argument_is_compared_with_what_the_release_requires() -> None:
+    error = (
+        "TypeError: Received a CachedFooTokenizer for argument tokenizer, but a FooTokenizer was expected."
+    )
+    called = (f"{SITE}/vllm/transformers_utils/processor.py", 9, "get_processor", "AutoProcessor.load(model)")
+    check = (f"{SITE}/transformers/processing_utils.py", 9, "check_argument", "raise TypeError(")
+    assert (
+        root(raised(called, check, error=error))
+        .alternatives[0]
+        .startswith("Compare the installed release of transformers")
+    )
 
 
 def test_an_answer_in_one_piece_is_told_from_a_streamed_one() -> None:

@@ -46,7 +46,7 @@ _REFUSED = "Try another release of vLLM, a newer one first: the failed call of {
 # A name or an argument that a library does not have: the two are not of the same time.
 _OTHER_INTERFACE = lazy_pattern(
     r"unexpected keyword argument|takes (?:no|\d+|from) .{0,40}argument|missing \d+ required|module '[\w.]+' has no attribute"
-    r"|type object '\w+' has no attribute|cannot import name|No module named"
+    r"|type object '\w+' has no attribute|cannot import name|No module named|Received an? \w+ for argument"
 )
 # /src/trainer/third_party/vllm/v1/weight_loaders.py      /home/me/LLaMA-Factory/src/llamafactory/train.py
 _FRAMEWORK = lazy_pattern(
