@@ -505,6 +505,18 @@ def test_a_copy_of_an_error_with_a_class_inside_its_text_is_no_further_line() ->
     assert telling(found) == lines[:1]
 
 
+def test_a_log_message_whose_text_was_left_out_proves_nothing() -> None:
+    lines = (
+        Evidence("a.log", 1, "RuntimeError: the sorted logits do not fit"),
+        Evidence(
+            "a.log",
+            9,
+            "(VllmWorker rank=1 pid=4) ERROR 04-14 14:24:52 [multiproc_executor.py:379] WorkerProc hit an exception: %s",
+        ),
+    )
+    assert telling(Finding("x", "failure", "high", "high", "t", "e", "root", lines)) == lines[:1]
+
+
 def test_a_bare_exception_in_a_build_is_called_by_its_assertion_and_by_whose_code_raised_it() -> None:
     lines = [
         "Collecting fastrope",

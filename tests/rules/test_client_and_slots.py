@@ -48,6 +48,11 @@ def test_the_load_of_a_client_is_described_by_its_figures(
     assert said in client(*parts, seats=seats).explanation
 
 
+def test_the_median_of_a_client_leaves_out_lines_that_are_partly_idle_as_the_table_of_the_load_does() -> None:
+    bursts = [(1, {**CALM, "generation": 900.0}), (1, {"running": 0, "generation": 4.0}), (1, {})] * 6
+    assert "vLLM ran at most 8 requests at once" in client(*bursts).explanation
+
+
 def test_a_client_whose_number_of_requests_varies_may_have_no_more() -> None:
     steady, varies = client((9, CALM)), client((6, CALM), (3, {**CALM, "running": 12}))
     assert ["if it has more" in " ".join(knobs(one)) for one in (steady, varies)] == [False, True]

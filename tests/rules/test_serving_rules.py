@@ -253,6 +253,14 @@ def test_another_replica_needs_more_than_a_moment_of_a_short_queue(
     assert any("replica" in change.knob for change in found.changes) == advised
 
 
+def test_lines_that_prompts_limit_are_counted_whole_and_those_with_a_queue_of_them() -> None:
+    behind = (6, BEHIND_PROMPTS), (2, {**BEHIND_PROMPTS, "waiting": 0})
+    text = advice(a_run(set={"max_num_seqs": 256}, samples=load(*behind)))[
+        "prefill-bound-queueing"
+    ].explanation
+    assert text.startswith("In all 8 statistics lines with load up to 1 request waited (in 6 of them)")
+
+
 def test_steps_of_which_drafts_leave_little_for_prompts_are_made_larger() -> None:
     warning = (
         "max_num_scheduled_tokens is set to 2048 based on the speculative decoding settings. This may lead to suboptimal"

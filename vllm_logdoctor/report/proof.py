@@ -35,7 +35,7 @@ _CLASSES = lazy_pattern(r"(?:[\w.]*(?:Error|Exception|Exit)(?:\(\w+\))?:\s+)+")
 # RuntimeError: Engine core initialization failed. See root cause above.      Processed prompts:   0%|      EngineCore encountered a fatal error.
 _SAYS_NOTHING = lazy_pattern(
     r"[\s|]*(?:raise \w.*|[\w.]*(?:Error|Exception)(?:\(\))?:?|error: subprocess-exited-with-error"
-    r"|(?:\w+ ?){1,4} (?:hit an exception|failed to start|encountered a fatal error)\.?"
+    r"|(?:\w+ ?){1,4} (?:hit an exception|failed to start|encountered a fatal error)(?:\.|: %s)?"
     r"|.*\(\*{1,2}\w+\)|.*\(\*\w*args\b.{0,40}\)|.*Traceback \(most recent call last\):?|.*\b\d+%\|.*|ray\.exceptions\.\w+(?:\(\w+\))?: ray::.*"
     r"|\S+ValidationError: \d+ validation errors? for \w+|Exception in worker .{1,80} while processing method \w+\.?"
     r"|Engine background task failed|Error executing method .*|RuntimeError: Engine (?:core )?(?:initialization|process) failed.*"

@@ -124,7 +124,8 @@ def argument_without_effect(case: RuleContext) -> Advice | None:
     if not idle:
         return None
     flags = [f"--{name.replace('_', '-')}" for name in idle]
-    notes = "; ".join(f"{name}: {note}" for name in flags if (note := removal_note(name)))
+    of_flags = [(name, note) for name in flags if (note := removal_note(name))]
+    notes = "; ".join(f"{name}: {note}" if len(flags) > 1 else note for name, note in of_flags)
     text = f"{', '.join(flags)} {'has' if len(flags) == 1 else 'have'} no effect in the V1 engine" + (
         f" ({notes})." if notes else "."
     )

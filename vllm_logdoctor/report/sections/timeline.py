@@ -113,8 +113,15 @@ def _phases(page: Page) -> list[str]:
         rows.append(
             [f"**{whole}**", *([""] if several else []), "", f"**{duration(total)}**", "**100 %**", ""]
         )
-    header = ["phase", *(["process"] if several else []), "from", "time", "share", "evidence"]
-    return [*table(header, rows), ""]
+    header = [
+        "phase",
+        *(["process"] if several else []),
+        "from",
+        "time",
+        *(["share"] if total else []),
+        "evidence",
+    ]
+    return [*table(header, rows if total else [[*row[:-2], row[-1]] for row in rows]), ""]
 
 
 def _whole(shown: Sequence[Phase], total: float | None) -> float | None:

@@ -35,7 +35,7 @@ from vllm_logdoctor.rules.limits import (
     full_without_queue,
     runs_on_cpu,
 )
-from vllm_logdoctor.rules.load import STEADY, Load, Span, agreed_on
+from vllm_logdoctor.rules.load import STEADY, Load, Span, agreed_on, full_of, weighted_median
 from vllm_logdoctor.rules.model import Change, Confidence, Effect
 from vllm_logdoctor.rules.performance.drafters import drafter_words, family_of
 from vllm_logdoctor.rules.performance.order import CLIENTS_OWN
@@ -121,9 +121,12 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     )
     room = floor_percent(100 - load.peak_kv)
     free = f"{spare}{f'at least {room} %' if load.peak_kv else 'nearly all'} of the KV cache free"
+    whole = {id(sample) for sample in full_of(run.samples)}
+    spans = [span for span in load.busy if id(span.sample) in whole] or load.busy
+    median = weighted_median(spans, lambda sample: float(sample.running or 0))
     usual = (
-        f"{plural(round(load.running), 'request')} at once in the median (at most {most:,})"
-        if 1 <= load.running < most
+        f"{median:,g} request{'' if median == 1 else 's'} at once in the median (at most {most:,})"
+        if 1 <= median < most
         else f"at most {plural(most, 'request')} at once"
     )
     waited = max(span.sample.waiting or 0 for span in held)
