@@ -178,7 +178,8 @@ def _loaded_by_parts(builder: RunBuilder, printed: Sequence[Phase]) -> Iterator[
         own = loading is not None and loading.time <= begun + _ROUNDED
         start, first = (loading.time, loading.evidence) if loading and own else (begun, ())
         end = last.end or begun
-        yield _span("load-weights", start, end, (*first, *last.evidence), "startup")
+        if end - start >= SHORTEST_GAP:
+            yield _span("load-weights", start, end, (*first, *last.evidence), "startup")
 
 
 def _moments_by_process(
