@@ -218,3 +218,26 @@ def test_a_curve_whose_columns_are_means_gives_their_height_beside_the_peak_of_t
     )
     steady[90] = statistics(1020, 100, 0, 9.9)
     assert re.search(r"^running .*  means up to 60, peak 100$", report([*START, *steady]), re.M)
+
+
+@pytest.mark.parametrize(
+    ("warning", "said"),
+    [
+        ("Found duplicate keys --max-num-seqs, --seed", "its last value counts"),
+        ("min_p and logit_bias parameters won't work with speculative decoding.", "min_p or logit_bias"),
+        ("The following fields were present in the request but ignored: {'num_beams'}", "no effect on the answer"),
+        (
+            "Your GPU does not have native support for FP4 computation but FP4 quantization is being used. Weight-only FP4"
+            " compression will be used leveraging the Marlin kernel.",
+            "can't compute in this format",
+        ),
+        (
+            "SECURITY WARNING: Development endpoints are enabled! This should NOT be used in production!",
+            "VLLM_SERVER_DEV_MODE",
+        ),
+    ],
+)  # fmt: skip
+def test_a_warning_that_an_operator_can_act_on_is_shown_with_what_it_means(warning: str, said: str) -> None:
+    line = f"(APIServer pid=1) WARNING 05-01 10:01:00 [utils.py:12] {warning}"
+    section = report([*START, line, ANSWER]).partition("## Warnings in the log")[2].partition("\n## ")[0]
+    assert said in section
