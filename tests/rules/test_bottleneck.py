@@ -119,6 +119,13 @@ def test_a_run_without_requests_is_idle() -> None:
     assert found.reason == "No request reached the engine for all 50 s"
 
 
+def test_a_log_is_not_idle_for_longer_than_it_is() -> None:
+    """The interval of its first line began before it."""
+    run = a_run(samples=load((3, {})))
+    run.started, run.ended = 1000.0, 1020.0
+    assert bottleneck_of(run).reason == "No request reached the engine for all 20 s"
+
+
 def test_a_log_without_statistics_shows_a_start_only() -> None:
     assert bottleneck_of(a_run()).name == "startup-only"
 

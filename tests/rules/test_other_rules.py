@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.rules.making import a_run, advice, knobs, load, record
 from vllm_logdoctor.rules.unknowns import unknowns_of
 from vllm_logdoctor.run.environment import Environment
-from vllm_logdoctor.run.model import Evidence, Progress
+from vllm_logdoctor.run.model import Benchmark, Evidence, Progress
 
 BUSY = {"running": 8, "generation": 400.0, "prompt": 40.0, "kv": 3.0}
 
@@ -352,3 +352,9 @@ def test_statistics_of_an_offline_engine_are_offered_where_its_release_prints_th
 def test_statistics_are_missed_once_two_intervals_are_over(seconds: float, said: bool) -> None:
     run = a_run(started=100.0, ended=100.0 + seconds)
     assert any("no statistics lines and no request" in one for one in unknowns_of(run)) is said
+
+
+def test_a_log_with_the_result_of_a_benchmark_is_not_said_to_show_no_request() -> None:
+    run = a_run(started=100.0, ended=200.0)
+    run.benchmarks = [Benchmark("serve", {"Successful requests": 80.0}, ())]
+    assert not any("no request" in one for one in unknowns_of(run))

@@ -327,7 +327,9 @@ def _reason(
         shown = [span for span, limit in own if limit == name or (span.busy and not span.waits)]
     elif name == "prefill-limited" and mostly_queue(shown):
         shown = [span for span in shown if span.waits]
-    extent = f"for all {duration(load.idle_seconds)}" if name == "idle" else load.extent_of(shown)
+    # The first interval begins before a log that begins with its line.
+    idle = min(load.idle_seconds, max(0.0, (run.ended or 0.0) - (run.started or 0.0)) or load.idle_seconds)
+    extent = f"for all {duration(idle)}" if name == "idle" else load.extent_of(shown)
     words = meaning.format(span=extent)
     most = max((span.sample.waiting or 0 for span in shown), default=0)
     if name == "kv-cache-limited" and most:
@@ -341,8 +343,7 @@ def _reason(
         and load.lines_of(spans[other])
         and seconds[other] >= LEAST_SECONDS
     ]
-    if others:
-        words += f". {'Limited' if no_queue else 'Otherwise limited'} {_listed(others)}"
+    words += f". {'Limited' if no_queue else 'Otherwise limited'} {_listed(others)}" if others else ""
     if run.kind == "offline":
         for said in ("the client set the pace", "The client set the pace"):
             words = words.replace(said, f"{said[0]}he program gave no more prompts")

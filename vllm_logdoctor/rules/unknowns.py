@@ -135,7 +135,8 @@ def _no_statistics(run: Run) -> Iterator[str]:
     ready = run.startup.end if run.startup is not None else run.started
     if ready is None or run.ended is None or run.ended - ready < _TWO_INTERVALS:
         return
-    if not run.accesses and not run.requests_by_minute and at_least(run.release, _IDLE_AT_DEBUG):
+    answered = run.accesses or run.requests_by_minute or run.benchmarks
+    if not answered and at_least(run.release, _IDLE_AT_DEBUG):
         yield "Load: no statistics lines and no request. An idle engine prints them at DEBUG only (VLLM_LOGGING_LEVEL=DEBUG)."
 
 
