@@ -187,8 +187,8 @@ class TestWhatTheLogShows:
         ]
         text = analyze([*log, *result]).to_markdown()
         assert "--random-input-len 777 --random-output-len 111" in text
-        assert "fill in your own lengths" not in text
-        assert "lengths are the means of this log" in analyze(log).to_markdown()
+        assert "with lengths that you fill in" not in text
+        assert "with the mean lengths of its requests" in analyze(log).to_markdown()
 
     def test_the_backend_of_the_vision_encoder_is_not_the_decoders(self) -> None:
         decoder = f"{CORE} 10:00:12 [cuda.py:366] Using FLASHINFER attention backend out of potential backends: ['FLASHINFER']"

@@ -35,7 +35,7 @@ def section(**parts: Any) -> str:
         ({"alternatives": ("Or fewer graphs",)}, "- Alternatives: Fewer graphs."),
         ({"alternatives": ("fewer graphs",), "changes": ()}, "- What to do: Fewer graphs."),
         ({"effect": FIRST.effect}, "- Expected: "),
-        ({"changes": FIRST.changes}, "- Risk: answers may differ."),
+        ({"changes": FIRST.changes}, "- Risk: the model's answers may change."),
     ],
 )
 def test_a_part_of_a_finding_has_a_line_where_it_is_known(parts: dict[str, Any], line: str) -> None:

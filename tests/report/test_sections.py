@@ -133,7 +133,7 @@ class TestVerdict:
         top = text.partition("## ")[0]
         assert "--max-num-seqs" in top
         assert "--max-num-batched-tokens" not in top
-        assert "- Not in the plan yet: `--max-num-batched-tokens`: make room first." in text
+        assert "- Do not change `--max-num-batched-tokens` yet: make room first." in text
 
     def test_a_start_that_the_log_does_not_see_to_its_end_is_reported_as_that(self):
         run = replace(

@@ -41,7 +41,7 @@ def _report(*parts: list[str]) -> str:
 
 def test_the_traceback_of_a_signal_is_no_error_after_it() -> None:
     assert "Errors after it" not in _report(START, READY, STOPPED)
-    assert "Errors after it belong to the shutdown: 1 error." in _report(START, READY, STOPPED, LATER)
+    assert "Errors after the signal belong to the shutdown: 1 error." in _report(START, READY, STOPPED, LATER)
 
 
 def test_who_is_stopped_during_the_start_is_told_to_look_for_who_did_it() -> None:

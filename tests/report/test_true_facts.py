@@ -269,6 +269,7 @@ def test_an_answer_that_a_crash_broke_off_is_not_called_answered() -> None:
     said = "A status is logged when the answer begins"
     assert said not in report(served)
     assert said in report([*served, *died])
+    assert said not in report([line.replace("200 OK", "400 Bad Request") for line in [*served, *died]])
 
 
 @pytest.mark.parametrize(("size", "said"), [(2, "all engines in sum"), (8, "2 of 8 engines in sum")])

@@ -90,13 +90,13 @@ def _refusal(change: Change, finding: Finding, version: str | None, short: str) 
         and release_number(version) is not None
         and not flag_exists(change.knob, version)
     ):
-        return f"does not exist in vLLM {version}"
+        return f"it does not exist in vLLM {version}"
     if change.kind in ("flag", "env") and change.after is not None and change.after == change.before:
-        return "has this value already"
+        return "it has this value already"
     if short == "device" and finding.kind != "failure" and _grows(change):
-        return "needs memory, and the run ran out of it: mend that first"
+        return "this needs memory, and the run ran out of it: fix that first"
     if short == "cache" and finding.exhausts != "kv-cache" and change.knob in _EATS_CACHE and _grows(change):
-        return "needs memory or cache, and the KV cache is full: make room first"
+        return "this needs memory or KV cache, and the KV cache is full: make room first"
     return ""
 
 

@@ -33,7 +33,7 @@ Section = Callable[[Page], list[str]]
 
 _OF_A_FAILED_START: tuple[tuple[str, Section], ...] = (
     ("What broke", broke),
-    ("Where it was reported", reported),
+    ("Where the error surfaced", reported),
     ("More on the failure", beside_failure),
     ("To check after the fix", verification_line),
     ("Launch command with the changed settings", launch_command),
@@ -53,7 +53,7 @@ _OF_A_REPEATED_FAILURE: tuple[tuple[str, Section], ...] = (
 _OF_A_RUN: tuple[tuple[str, Section], ...] = (
     ("In the log", engine_log),
     ("What broke", broke),
-    ("Where it was reported", reported),
+    ("Where the error surfaced", reported),
     ("More on the failure", beside_failure),
     ("To check after the fix", verification_line),
     ("What to change", changes),

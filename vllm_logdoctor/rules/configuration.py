@@ -196,14 +196,14 @@ def sampling_defaults_from_model(case: RuleContext) -> Advice | None:
     differing = [name for name, value in values.items() if value not in _PLAIN_SAMPLING.get(name, ())]
     if values and not differing:
         return None
+    named = ", ".join(f"{name}={values[name]}" for name in differing if isinstance(values[name], int | float))
     effect = (
-        f"Answers of more than {values['max_tokens']:,} tokens are cut; the other values are vLLM's own defaults."
+        f". Answers of more than {values['max_tokens']:,} tokens are cut; the other values are vLLM's own defaults."
         if differing == ["max_tokens"]
-        else "Answers differ from those with vLLM's plain defaults."
+        else f"{f' ({named})' if named else ''} instead of vLLM's defaults."
     )
     return Advice(
-        "Requests without sampling parameters of their own get those of the checkpoint's generation_config.json."
-        f" {effect}",
+        f"Requests that set no sampling parameters get those of the checkpoint's generation_config.json{effect}",
         message_lines(
             case, "sampling-defaults-overridden", *(("sampling-defaults-printed",) if values else ())
         ),

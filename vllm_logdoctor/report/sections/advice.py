@@ -75,13 +75,13 @@ def _body(page: Page, finding: Finding, on_first_screen: bool) -> Iterator[str]:
     if len(actions) == len(finding.changes) and "--" in " ".join(actions) and changed_command(page):
         yield "- Try it separately: the launch command below does not include it."
     for knob, reason in page.refused(finding):
-        yield f"- Not in the plan yet: {code(knob)}: {prose(reason)}."
+        yield f"- Do not change {code(knob)} yet: {prose(reason)}."
     if finding.effect is not None:
         yield f"- Expected: {effect_words(finding.effect)}."
     if finding.confidence != "high":
         yield f"- Confidence in this finding: {finding.confidence}."
     if any(change.safety == "changes-results" for change in finding.changes):
-        yield "- Risk: answers may differ."
+        yield "- Risk: the model's answers may change."
     others = ways_beside(finding.changes, finding.alternatives)
     if others:
         yield f"- {'Alternatives' if finding.changes else 'What to do'}: {' '.join(map(_way, others))}"

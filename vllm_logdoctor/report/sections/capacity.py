@@ -67,7 +67,7 @@ def _what_if(page: Page) -> list[str]:
     }
     if not larger:
         return []
-    header = ["with", "KV cache tokens (likely range)", "full-length requests", "assumption"]
+    header = ["change", "KV cache tokens (likely range)", "full-length requests", "assumption"]
     return [*table(header, [_row(one) for one in page.diagnosis.what_if if one in larger.values()]), ""]
 
 

@@ -40,13 +40,13 @@ def measure(page: Page) -> list[str]:
         return _with_commands_of_log(page, loads, commands)
     most = max(((sample.running or 0) + (sample.waiting or 0) for sample in page.run.samples), default=0)
     bench = bench_command(page.run, most) if most else None
-    lines = ["Send the same load before and after, change one thing at a time, and compare the two logs:", ""]
+    said = "Send the same load before and after, change one thing at a time, and compare the two logs"
+    lines = [f"{said}:", ""]
     if bench:
         commands = f"{bench}\n{commands}"
-        own = "; lengths are the means of this log" if _lengths(page.run) else "; fill in your own lengths"
+        own = "the mean lengths of its requests" if _lengths(page.run) else "lengths that you fill in"
         lines[0] = (
-            f"Send the same load before and after (at most {plural(most, 'request')} at once in the statistics lines{own}),"
-            " change one thing at a time, and compare the two logs:"
+            f"{said}. The benchmark below sends up to {plural(most, 'request')} at once, as in this log, with {own}:"
         )
     return [*lines, *fence(commands, "sh")]
 

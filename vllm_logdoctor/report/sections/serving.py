@@ -110,7 +110,9 @@ def _sweep(steps: Sequence[Step]) -> list[str]:
         for step in steps
     ]
     header = ["running", "lines", "generation, tokens/s", "per request", "prompts, tokens/s"]
-    title = "By requests running at once, of lines whose neighbors show about as many:"
+    title = (
+        "Rates by number of running requests, from statistics lines whose neighbors show a similar number:"
+    )
     return ["", title, "", *table(header, rows)]
 
 
@@ -253,7 +255,7 @@ def _requests(page: Page) -> list[str]:
     )
     only = only or " to POST requests"
     lines = [
-        f"{plural(total, 'HTTP response')}{only}: {statuses(by_status)}.{_begun(page)}{_doubt(page)}",
+        f"{plural(total, 'HTTP response')}{only}: {statuses(by_status)}.{_begun(page, by_status[200] > 0)}{_doubt(page)}",
         "",
     ]
     if len(endpoints) < 2:
@@ -268,14 +270,15 @@ def _requests(page: Page) -> list[str]:
     return [*lines, *table(["endpoint", "requests", "status"], rows), "", *more]
 
 
-def _begun(page: Page) -> str:
+def _begun(page: Page, streamed: bool) -> str:
     """Return what a status does not say of streams that failed, and of a run that crashed."""
     streams = [one for one in trail_of(page.run) if _STREAM_FAILED.search(one.message)]
     if streams:
         failed = f"{plural(len(streams), 'stream')} failed after that"
         return f" A status is logged when the answer begins: {failed}{page.cited(map(page.run.evidence, streams))}."
     broken = page.run.outcome == "crashed_while_serving" and any(one.running for one in page.run.samples[-1:])
-    return " A status is logged when the answer begins: the crash broke off those that ran." if broken else ""
+    said = " A status is logged when the answer begins: the crash may have cut off streamed answers with status 200."
+    return said if broken and streamed else ""
 
 
 def _doubt(page: Page) -> str:

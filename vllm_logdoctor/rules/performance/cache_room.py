@@ -237,7 +237,7 @@ def _smaller_elements(case: RuleContext, memory: Memory | None) -> Room | None:
             [
                 *filter(None, [condition_of_fp8(case.run)]),
                 "answers can differ without calibrated scales",
-                f"speed of a step {CACHE_FP8.low:g} to {CACHE_FP8.high:g} x ({CACHE_FP8.pairs} pairs)",
+                f"each step runs {CACHE_FP8.low:g} to {CACHE_FP8.high:g} x as fast ({CACHE_FP8.pairs} measured pairs)",
             ]
         ),
     )
@@ -259,7 +259,7 @@ def _smaller_weights(case: RuleContext, memory: Memory | None) -> Room | None:
         return None
     condition = condition_of_fp8(run)
     note = "; ".join(
-        [*filter(None, [condition]), f"answers can differ slightly; speed of a step {WEIGHTS_FP8.words()}"]
+        [*filter(None, [condition]), f"answers can differ slightly; steps are {WEIGHTS_FP8.words()} as fast"]
     )
     changes = flag(case, "--quantization", None, "fp8", "changes-results", note)
     return (

@@ -33,7 +33,7 @@ def prefix_caching_silently_off(case: RuleContext) -> Advice | None:
     text = (
         "`enable_prefix_caching=False` in the engine's configuration, and no argument asked for it: vLLM"
         " switches it off for some models (those that mix attention with state space layers, encoders,"
-        " pooling). Shared prefixes of prompts are computed each time."
+        " pooling). Prefixes that prompts share are computed again for each request."
     )
     if heavy:
         text += (
@@ -47,7 +47,7 @@ def prefix_caching_silently_off(case: RuleContext) -> Advice | None:
             False,
             True,
             "needs-test",
-            "a release that does not support it for the model warns at the start: drop it again then",
+            "drop it again if vLLM warns at the start that it is not supported for the model",
         )
         if heavy and case.event("prefix-caching-unsupported") is None
         else ()
@@ -98,10 +98,10 @@ def prefix_caching_switched_off(case: RuleContext) -> Advice | None:
         return None
     if run.engine == "V0" and run.platform in WITHOUT_IT_IN_V0:
         return None
-    why = "by an argument" if run.engine == "V1" else "as V0 does unless asked"
+    why = "by an argument" if run.engine == "V1" else "the default of the V0 engine"
     text = (
         f"Prefix caching is off ({why}). The log does not show whether prompts share a prefix; if they do"
-        " (system prompts, conversations), their prefill is computed each time."
+        " (system prompts, conversations), the shared part is computed again for each request."
     )
     return Advice(
         text,
@@ -194,7 +194,9 @@ def kv_cache_reads_dominate(case: RuleContext) -> Advice | None:
         effect=CACHE_FP8.effect("generation_throughput") if wanted else None,
         alternatives=()
         if wanted
-        else (f"--kv-cache-dtype fp8, worth {CACHE_FP8.low:g} to {CACHE_FP8.high:g} x: {note}",),
+        else (
+            f"--kv-cache-dtype fp8 ({CACHE_FP8.low:g} to {CACHE_FP8.high:g} x generation throughput where measured): {note}",
+        ),
         verify=(
             "`kv_cache_dtype=fp8` in the engine's configuration, twice as much in `GPU KV cache size`, and"
             " a higher generation throughput at the same load."

@@ -105,7 +105,7 @@ def _raised(case: RuleContext, limit: int, prompts: list[Refused]) -> tuple[tupl
     lengths = [length for one in prompts if (length := -(-(one.prompt + one.answer) // 1024) * 1024) <= room]
     if not lengths or max(lengths) <= limit:
         return (), f" The cache of {memory.held:,.0f} tokens holds none of them."
-    note = "as far as the model was trained for such positions: vLLM refuses more at the start"
+    note = "enough for the refused requests that the KV cache can hold; vLLM rejects it at the start if the model's maximum is lower"
     return flag(case, "--max-model-len", limit, max(lengths), "needs-test", note), ""
 
 

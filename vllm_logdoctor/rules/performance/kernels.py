@@ -189,8 +189,7 @@ def fp8_cache_without_flashinfer(case: RuleContext) -> Advice | None:
         return None
     known = variable_known(ATTENTION, case.version) is not False
     text = (
-        "The KV cache is fp8, and the attention backend in use is slow with it: vLLM recommends FlashInfer. The log does not"
-        " show how much it costs."
+        "The KV cache is fp8, and the attention backend in use is slow with it: vLLM recommends FlashInfer."
     )
     if has_vision_tower(case.run):
         changes = (action(_CACHE_OF_16_BITS, safety="needs-test"),)

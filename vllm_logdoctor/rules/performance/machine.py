@@ -53,7 +53,7 @@ def idle_cards(case: RuleContext) -> Advice | None:
         ),
         confidence="medium",
         changes=changes,
-        alternatives=("a second model or another job on the cards that are free",),
+        alternatives=("a second model or another job on the free cards",),
         verify=f"`nvidia-smi -L` in the job lists {plural(used, 'card')}."
         if fewer
         else "`nvidia-smi` shows memory in use on every card of the job.",

@@ -156,13 +156,13 @@ def few_full_length_requests_fit(case: RuleContext) -> Advice | None:
     if not requests or requests >= FEW_REQUESTS or not isinstance(length, int):
         return None
     then = (
-        "they run one after the other"
+        "Requests of that length run one after the other; shorter ones are not affected."
         if requests >= 1
-        else "not even one fits, and the engine can't finish it"
+        else "A request of that length does not fit, and the engine can't finish it."
     )
     held = f"The cache holds {requests:g} {'request' if requests == 1 else 'requests'} of the full {length:,} tokens."
     of_batch = _of_batch(case) if requests >= 1 else ""
-    text = f"{held} {of_batch or f'That matters only if such long requests come: then {then}.'}"
+    text = f"{held} {of_batch or then}"
     fits = () if requests >= 1 else _length_that_fits(case, length, requests)
     return Advice(
         text,

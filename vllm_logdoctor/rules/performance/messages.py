@@ -56,8 +56,7 @@ def slower_paths_taken(case: RuleContext) -> Advice | None:
     more = f" And {len(ids) - MOST_SHOWN} more." if len(ids) > MOST_SHOWN else ""
     serious = any(pattern.severity in ("high", "medium") for pattern in patterns)
     severity: Severity = "low" if serious else "info"
-    cost = "it costs" if len(ids) == 1 else "each costs"
-    text = f"{' '.join(meanings)}{more} The log does not show how much {cost}."
+    text = f"{' '.join(meanings)}{more}"
     return Advice(
         text,
         message_lines(case, *ids, most=MOST_SHOWN),

@@ -81,9 +81,9 @@ def _admitted_one_by_one(case: RuleContext) -> Advice | None:
     if not LEAST_APART <= apart <= MOST_APART:
         return None
     text = (
-        f"{seen.count:,} requests reached the engine one after the other, one every {apart:.2g} s. Before the engine"
-        " counts a request, the API server's process tokenizes its prompt, and decodes and resizes images where it holds any, one"
-        " after the other: if the client sends them faster, that process is the limit. Without statistics lines"
+        f"{seen.count:,} requests reached the engine one after the other, one every {apart:.2g} s. The API server's"
+        " process tokenizes each prompt, and decodes and resizes its images, before the engine counts the request: if the client"
+        " sends faster, that process is the limit. Without statistics lines"
         " the log does not show which of them sets the pace, the client or this process."
     )
     return Advice(

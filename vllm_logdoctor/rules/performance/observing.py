@@ -102,7 +102,7 @@ def answered_with_server_errors(case: RuleContext) -> Advice | None:
                 else "look for the traceback of one such request: standard error and the engine's log"
             ),
         ),
-        alternatives=(f"{stack[0].knob}, where the log holds no traceback",) if stack and not held else (),
+        alternatives=(f"{stack[0].knob}, if the log has no traceback",) if stack and not held else (),
         verify="no answers with 5xx at the same load.",
     )
 

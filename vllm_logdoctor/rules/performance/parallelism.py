@@ -153,12 +153,12 @@ def custom_allreduce_disabled(case: RuleContext) -> Advice | None:
     reason = _reason(event)
     ranks = whole(case.run.setting("tensor_parallel_size"))
     expected = "PCIe" in reason or "across nodes" in reason
-    text = f"vLLM's own all-reduce is off: {reason}. NCCL does its work, a little slower for small batches."
+    text = f"vLLM's own all-reduce is off: {reason}. NCCL takes over, a little slower for small batches."
     text += (
         " That is expected here: there is nothing to switch on."
         if expected
         else (
-            " If the cards have NVLink or share a PCIe switch, this should not be: look at IOMMU, ACS and the"
+            " If the cards have NVLink or share a PCIe switch, peer access should work: check IOMMU, ACS and the"
             " container's access to the other cards."
         )
     )
@@ -170,7 +170,7 @@ def custom_allreduce_disabled(case: RuleContext) -> Advice | None:
         changes=(
             () if expected else (action("check peer-to-peer access: nvidia-smi topo -p2p r", before=ranks),)
         ),
-        alternatives=("replicas instead of tensor parallelism, where one card holds the model",),
+        alternatives=("replicas instead of tensor parallelism, if one card holds the model",),
         avoid=(
             ""
             if expected

@@ -39,7 +39,7 @@ _LOOK_UP = (
 )
 _CAPACITY = ("more replicas: prefill is compute-bound and scales with the cards", "shorter prompts")
 MORE_CAPACITY = "add prefill capacity: another replica, or shorter prompts"
-SHARED_PREFIXES = "prefix caching, where prompts share a prefix"
+SHARED_PREFIXES = "prefix caching, if prompts share a prefix"
 IMAGES_TOO = " Images and sound are a part of prompts: their encoder runs in the same steps. Very short answers look the same in the statistics."
 
 
@@ -65,12 +65,16 @@ def prefill_bound_queueing(case: RuleContext) -> Advice | None:
         f"{case.load.extent_of(held).capitalize()} "
         + (
             f"up to {plural(waiting, 'request')} waited{some}"
-            f" {'with free max_num_seqs slots and KV cache' if slots else 'although the KV cache had room'}"
+            f" {'although max_num_seqs slots and KV cache were free' if slots else 'although the KV cache had room'}"
             if waiting
             else f"up to {plural(running, 'request')} ran and got at most {rate:.2g} tokens/s each"
         )
         + (f" ({_rates(case, prompt, generated)})" if prompt else f" ({UNDER_WAY})")
-        + (f": {_STEPS_OR_SLOTS}" if unknown else f": a step processes {size}, and prompts filled it.")
+        + (
+            f": {_STEPS_OR_SLOTS}"
+            if unknown
+            else f": a step processes at most {size}, and prompts used them up."
+        )
         + ("" if waiting else IMAGES_TOO)
         + distance(case.run, case.load)
     )

@@ -164,7 +164,10 @@ def _why_no_more_requests(case: RuleContext, held: Sequence[Span]) -> str:
     if pools(case.run) or runs_on_cpu(case.run):
         return ""
     if slow_steps(case):
-        return " Each request gets tokens more slowly than any card reads its memory: find out why first, more requests would hide it."
+        return (
+            " Each request gets tokens far more slowly than the memory bandwidth of any card allows: find the cause first;"
+            " more requests would only hide it."
+        )
     if case.load.missing_seconds > case.load.busy_seconds:
         return (
             f" For {duration(case.load.missing_seconds)} more there are no statistics lines between lines with load: what ran then"
@@ -315,7 +318,7 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
     )
     if not known:
         text += (
-            " max_num_seqs is not in the log; a constant number of running requests suggests it. If yours is higher,"
+            " max_num_seqs is not in the log; a constant number of running requests suggests it. If the real value is higher,"
             " something else limits the batch (with LoRA the number of adapters, --max-loras)."
         )
     if target is None:

@@ -52,7 +52,7 @@ def decode_limited_by_weight_reads(case: RuleContext) -> Advice | None:
         effect=QUANTIZED_SINGLE.effect("generation_throughput", "per stream"),
         alternatives=drafter_words(case.run),
         avoid="--max-num-seqs, --gpu-memory-utilization and --kv-cache-dtype: none of them shortens a step.",
-        verify="a smaller `Model loading took N GiB`, and more tokens/s with as many requests running.",
+        verify="a smaller `Model loading took N GiB`, and more tokens/s with the same number of requests running.",
     )
 
 

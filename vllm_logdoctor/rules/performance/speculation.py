@@ -108,7 +108,7 @@ def _at(line: Speculation, place: int) -> float | None:
 
 def _without_drafts(case: RuleContext) -> str:
     """Return the alternative without drafts: they are worth least with many requests at once."""
-    return f"no speculative decoding{', for many requests at once' if case.load.peak_running > 1 else ''}"
+    return f"no speculative decoding{', if many requests run at once' if case.load.peak_running > 1 else ''}"
 
 
 def spec_decode_not_profitable(case: RuleContext) -> Advice | None:
@@ -123,7 +123,7 @@ def spec_decode_not_profitable(case: RuleContext) -> Advice | None:
         + (f" {found.length:.3g} tokens a step in the mean," if found.length else "")
         + (f" {found.rate:.3g} % of the drafted tokens are accepted" if found.rate is not None else "")
         + (
-            f"; by position {', '.join(f'{rate:.2g}' for rate in found.positions)}."
+            f"; by position {', '.join(f'{100 * rate:.2g} %' for rate in found.positions)}."
             if found.positions
             else "."
         )

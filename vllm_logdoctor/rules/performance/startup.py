@@ -332,7 +332,7 @@ def _other_loaders(case: RuleContext, file_system: str, *, reader_changed: bool)
         elif "prefetch" not in strategy.choices and strategy.default == "lazy":
             yield "--safetensors-load-strategy eager: whole files instead of small reads, for network file systems"
     if (whole(case.run.setting("tensor_parallel_size")) or 1) > 1 and case.version:
-        yield "weights saved once per rank (--load-format sharded_state): each rank reads its own part only"
+        yield "weights saved once per rank (--load-format sharded_state), so that each rank reads only its own part"
 
 
 def _longer_first(seconds: Callable[[RuleContext], float | None]) -> Callable[[RuleContext, float], float]:

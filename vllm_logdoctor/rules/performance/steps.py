@@ -156,7 +156,7 @@ def _of_slow_steps(case: RuleContext, text: str, lines: tuple[Evidence, ...]) ->
         avoid=""
         if case.load.peak_kv >= KV_FULL or not case.load.busy
         else "Raising capacity (--max-num-seqs, --gpu-memory-utilization): no request waits.",
-        verify="more tokens/s with as many requests running.",
+        verify="more tokens/s with the same number of requests running.",
     )
 
 

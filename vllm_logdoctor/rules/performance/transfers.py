@@ -29,7 +29,7 @@ def requests_wait_for_remote_cache(case: RuleContext) -> Advice | None:
     waiting = max(span.sample.waiting or 0 for span in held)
     text = (
         f"{case.load.extent_of(held).capitalize()} up to"
-        f" {plural(waiting, 'request')} waited with free max_num_seqs slots and KV cache, and this engine computed no prompt:"
+        f" {plural(waiting, 'request')} waited although max_num_seqs slots and KV cache were free, and this engine computed no prompt:"
         " their KV cache comes from elsewhere through the connector. They wait for the engine that computes it, or for"
         f" the transfer.{_transfer_time(case)}"
     )
