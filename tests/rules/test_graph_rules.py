@@ -66,6 +66,12 @@ def test_on_a_cpu_eager_mode_has_no_number_and_comes_after_the_client() -> None:
     found = advice(a_run(set=EAGER, platform="cpu", samples=load((9, {"running": 1, "generation": 300.0}))))
     assert list(found)[:2] == ["client-concurrency-bound", "eager-mode"]
     assert found["eager-mode"].effect is None
+    assert found["eager-mode"].title == "torch.compile off (--enforce-eager)", "it has no CUDA graphs to lose"
+
+
+def test_eager_mode_of_the_v0_engine_on_a_cpu_costs_nothing() -> None:
+    served = load((9, {"running": 1, "generation": 300.0}))
+    assert "eager-mode" not in advice(a_run(set=EAGER, platform="cpu", engine="V0", samples=served))
 
 
 def test_a_skipped_capture_with_a_reason_proposes_no_setting() -> None:

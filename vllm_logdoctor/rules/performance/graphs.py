@@ -72,7 +72,8 @@ def eager_mode(case: RuleContext) -> Advice | None:
         # A platform of its own: nobody here knows whether it has graphs.
         return None
     if runs_on_cpu(run) or run.platform == "xpu":
-        return _eager_without_graphs(case)
+        # The V0 engine does not compile: there the setting changes nothing.
+        return None if run.engine == "V0" else _eager_without_graphs(case)
     if case.objective == "startup":
         return _eager_for_the_start(case)
     severity, confidence, effect = _eager_effect(case)
@@ -102,7 +103,7 @@ def eager_mode(case: RuleContext) -> Advice | None:
 def _cost(case: RuleContext) -> str:
     if not (seconds := _slow_step(case)):
         return ""
-    return f" A decode step takes {seconds:.2g} s here, most likely not for its launches alone: see what else takes the time before graphs."
+    return f" A decode step takes {seconds:.2g} s here, more than kernel launches usually take: find the cause before you turn on CUDA graphs."
 
 
 def _slow_step(case: RuleContext) -> float | None:
@@ -239,7 +240,7 @@ def _eager_for_the_start(case: RuleContext) -> Advice:
 
 def _eager_without_graphs(case: RuleContext) -> Advice:
     where = "the CPU backend" if runs_on_cpu(case.run) else "an XPU"
-    text = f"`enforce_eager=True` on {where}: there are no CUDA graphs to lose, but torch.compile is off as well."
+    text = f"`enforce_eager=True` turns torch.compile off; {where} has no CUDA graphs anyway."
     return Advice(
         text,
         (*setting_lines(case, "enforce_eager", most=2), *message_lines(case, "eager-mode-in-effect")),
@@ -254,6 +255,7 @@ def _eager_without_graphs(case: RuleContext) -> Advice:
             "the first start then compiles and takes longer",
         ),
         verify="`torch.compile takes N s` at the start.",
+        title="torch.compile off (--enforce-eager)",
     )
 
 
