@@ -54,7 +54,7 @@ def test_a_short_and_a_long_spelling_are_one_knob() -> None:
 def test_a_flag_that_the_version_has_not_is_refused_with_the_reason() -> None:
     plan = merge(a_run(version="0.18.0"), [finding("a", flag("--swap-space", None, 16))])
     assert plan.changes == ()
-    assert plan.refused == (("--swap-space", "does not exist in vLLM 0.18.0"),)
+    assert plan.refused == (("--swap-space", "it does not exist in vLLM 0.18.0"),)
 
 
 def test_a_value_that_is_set_already_is_no_change() -> None:

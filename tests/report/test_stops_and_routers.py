@@ -40,7 +40,7 @@ def _report(*parts: list[str]) -> str:
 
 
 def test_the_traceback_of_a_signal_is_no_error_after_it() -> None:
-    assert "Errors after it" not in _report(START, READY, STOPPED)
+    assert "Errors after the signal" not in _report(START, READY, STOPPED)
     assert "Errors after the signal belong to the shutdown: 1 error." in _report(START, READY, STOPPED, LATER)
 
 

@@ -161,7 +161,7 @@ def test_lengths_are_not_computed_where_the_prefix_cache_holds_the_prompts() -> 
     full = [statistics(second, 256, 80, 20.0) for second in range(120, 240, 10)]
     assert "--random-input-len 520" in report([*START, *full, *[ANSWER] * 3000])
     cached = [line.replace("hit rate: 0.0%", "hit rate: 99.5%") for line in full]
-    assert "fill in your own lengths" in report([*START, *cached, *[ANSWER] * 3000])
+    assert "with lengths that you fill in" in report([*START, *cached, *[ANSWER] * 3000])
 
 
 def test_a_limit_that_the_log_does_not_show_is_called_probable_in_the_first_lines() -> None:

@@ -37,7 +37,7 @@ def test_v0_without_prefix_caching_is_its_default() -> None:
     )
     found = advice(run)
     assert "prefix-caching-silently-off" not in found
-    assert "as V0 does" in found["prefix-caching-switched-off"].explanation
+    assert "the default of the V0 engine" in found["prefix-caching-switched-off"].explanation
 
 
 def test_chunked_prefill_is_never_proposed_where_it_is_on() -> None:
