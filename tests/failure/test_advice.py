@@ -195,7 +195,7 @@ def test_a_number_that_the_log_does_not_give_is_not_written():
 
 
 def test_what_not_to_do_is_said():
-    assert "worse" in root(examples()["gpu-memory-not-free-at-start"]).avoid
+    assert "even more than is free" in root(examples()["gpu-memory-not-free-at-start"]).avoid
 
 
 def test_alternatives_come_in_the_order_of_the_page():
