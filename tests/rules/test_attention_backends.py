@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import vllm_logdoctor
+from tests.rules.making import a_run
 from tests.tables import for_each
 from vllm_logdoctor.rules.attention_backends import with_backends_of_run
 from vllm_logdoctor.run.model import Run, Value
@@ -37,6 +38,20 @@ def of(version: str | None, backend: str | None, **given: object) -> Run:
 def test_a_step_names_backends_that_the_run_has_and_does_not_use(run: Run, named: str) -> None:
     words = f", such as {named}" if named else ""
     assert with_backends_of_run(STEP, run) == f"Choose one{words}: `--attention-backend NAME`."
+
+
+@for_each(
+    ("version", "line", "named"),
+    [
+        # What vLLM took by itself in place of FLASH_ATTN says that the card is too old for it.
+        ("0.6.3", "Using XFormers backend.", "FLASHINFER"),
+        ("0.22.0", "Using Flash Attention backend.", "FLASHINFER or TRITON_ATTN"),
+        ("0.22.0", "Using Triton backend.", "FLASHINFER"),
+    ],
+)
+def test_the_backend_in_use_is_known_by_its_line(version: str, line: str, named: str) -> None:
+    run = a_run(messages=(line,), version=version)
+    assert with_backends_of_run(STEP, run) == f"Choose one, such as {named}: `--attention-backend NAME`."
 
 
 def test_the_backend_in_use_is_known_by_its_file_in_the_traceback() -> None:

@@ -8,6 +8,9 @@ import pytest
 
 from tests.rules.making import a_run, advice, load
 from vllm_logdoctor.rules.bottleneck import bottleneck_of
+from vllm_logdoctor.rules.limits import BottleneckName, in_one_burst
+from vllm_logdoctor.rules.load import Span
+from vllm_logdoctor.run.model import Sample
 
 CROWD = {"running": 100, "waiting": 6, "generation": 2000.0, "prompt": 4000.0}
 
@@ -116,3 +119,37 @@ def test_the_first_line_of_a_client_is_the_one_with_the_most_requests() -> None:
     )
     run = a_run(set={"max_num_seqs": 256}, samples=load(*parts))
     assert "Running: 98 reqs" in advice(run)["client-concurrency-bound"].evidence[0].text
+
+
+def line_of_a_queue(waiting: int = 9, prompt: float = 9.0, engine: int = 0) -> Span:
+    return Span(Sample(0.0, 1, engine, prompt, 9.0, running=9, waiting=waiting, kv_usage=80.0), 10.0)
+
+
+CACHE, PROMPTS, CLIENT = "kv-cache-limited", "prefill-limited", "client-limited"
+
+
+@pytest.mark.parametrize(
+    ("spans", "limits", "shown"),
+    [
+        # A single line of prompts within a full cache, while requests wait in it and behind it.
+        ([line_of_a_queue()] * 3, [CACHE, PROMPTS, CACHE], [CACHE, CACHE, CACHE]),
+        ([line_of_a_queue(), line_of_a_queue(0), line_of_a_queue()], [CACHE, PROMPTS, CACHE], [CACHE, PROMPTS, CACHE]),
+        ([line_of_a_queue(), line_of_a_queue(), line_of_a_queue(0)], [CACHE, PROMPTS, CACHE], [CACHE, PROMPTS, CACHE]),
+        ([line_of_a_queue()] * 3, [CLIENT, PROMPTS, CACHE], [CLIENT, PROMPTS, CACHE]),
+        ([line_of_a_queue()] * 3, [CACHE, PROMPTS, CLIENT], [CACHE, PROMPTS, CLIENT]),
+        ([line_of_a_queue()] * 4, [CACHE, PROMPTS, PROMPTS, CACHE], [CACHE, PROMPTS, PROMPTS, CACHE]),
+        ([line_of_a_queue()] * 2, [CACHE, PROMPTS], [CACHE, PROMPTS]),
+        # Where a queue begins, the first line holds less than a tenth of the prompts of the second.
+        ([line_of_a_queue(prompt=8.9), line_of_a_queue(prompt=90.0)], [PROMPTS, PROMPTS], [CLIENT, PROMPTS]),
+        ([line_of_a_queue(prompt=9.0), line_of_a_queue(prompt=90.0)], [PROMPTS, PROMPTS], [PROMPTS, PROMPTS]),
+        ([line_of_a_queue(prompt=0.0), line_of_a_queue(prompt=90.0)], [PROMPTS, PROMPTS], [PROMPTS, PROMPTS]),
+        ([line_of_a_queue(0), line_of_a_queue(prompt=8.9), line_of_a_queue(prompt=90.0)], [CLIENT, PROMPTS, PROMPTS], [CLIENT, CLIENT, PROMPTS]),
+        ([line_of_a_queue(), line_of_a_queue(prompt=8.9), line_of_a_queue(prompt=90.0)], [CLIENT, PROMPTS, PROMPTS], [CLIENT, PROMPTS, PROMPTS]),
+        # Lines of another engine in between are of another queue.
+        ([line_of_a_queue(), line_of_a_queue(0, engine=1), line_of_a_queue(), line_of_a_queue()], [CACHE, CLIENT, PROMPTS, CACHE], [CACHE, CLIENT, CACHE, CACHE]),
+    ],
+)  # fmt: skip
+def test_a_single_line_of_prompts_in_a_queue_is_what_is_around_it(
+    spans: list[Span], limits: list[BottleneckName], shown: list[str]
+) -> None:
+    assert in_one_burst(spans, limits) == shown

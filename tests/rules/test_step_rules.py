@@ -255,3 +255,13 @@ def test_an_offline_call_that_may_be_as_fast_as_the_card_is_not_called_slow(
     text = analyze([*OFFLINE, call(f"{seconds // 60:02}:{seconds % 60:02}", 8, read, made)]).to_markdown()
     assert SLOW not in text, why
     assert ("How many prompts ran at once" in text.split("## What was read")[0]) == (seconds >= 60)
+
+
+@pytest.mark.parametrize("name", ["enforce_eager", "tensor_parallel_size"])
+def test_settings_that_make_steps_slow_are_a_part_of_the_proof(name: str) -> None:
+    """The line of the arguments, beside those of the statistics."""
+    lines = [one.line for one in advice(a_run(set={name: 1}, samples=load((5, CRAWLING))))["steps-slower-than-memory"].evidence]  # fmt: skip
+    plain = [
+        one.line for one in advice(a_run(samples=load((5, CRAWLING))))["steps-slower-than-memory"].evidence
+    ]
+    assert set(lines) - set(plain) == {2}
