@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from vllm_logdoctor.report.excerpt import excerpt
+from tests.tables import for_each
+from vllm_logdoctor.report.excerpt import excerpt, heading
 from vllm_logdoctor.report.proof import decisive
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Evidence
@@ -35,3 +36,28 @@ def test_a_failed_assertion_is_quoted_before_its_bare_exception(first: str) -> N
     lines = (Evidence("a.log", 3, first), Evidence("a.log", 2, "    assert heads % ranks == 0"))
     shown = decisive(Finding("x", "failure", "high", "high", "t", "e", "root", lines))
     assert [one.line for one in shown] == [2, 3]
+
+
+@for_each(
+    ("text", "limit", "shown"),
+    [
+        ("x" * 180, 180, "x" * 180),
+        ("a" * 30, 30, "a" * 30),
+        ("Short one. Then more words follow here", 20, "Short one"),
+        # A sentence or a clause ends in the last two thirds of what there is room for.
+        ("Short on. Then more words follow here", 27, "Short on. Then more words…"),
+        ("Head: the first part, the second part (of a third)", 26, "Head: the first part"),
+        ("Head: the first part, the second part (of a third)", 40, "Head: the first part, the second part"),
+        ("plain words without any end of a clause at all", 20, "plain words without…"),
+        ("12345 678901234567890", 12, "12345 67890…"),
+    ],
+)
+def test_a_heading_ends_with_a_sentence_else_a_clause_else_a_word(text: str, limit: int, shown: str) -> None:
+    assert heading(text, limit) == shown
+    assert len(shown) <= limit
+
+
+def test_a_line_is_quoted_with_at_most_180_characters() -> None:
+    assert excerpt("w " * 90 + "w") == excerpt("w " * 90 + "w", limit=180)
+    assert excerpt("x" * 180) == "x" * 180
+    assert len(excerpt("x" * 181)) == 180

@@ -110,3 +110,20 @@ def test_a_log_without_a_release_gets_the_first_one_that_has_a_new_flag() -> Non
         in_words_of_release("Set `--moe-backend marlin`.", Run())
         == "Set `--moe-backend marlin` (0.17 and later)."
     )
+
+
+def test_what_shows_that_a_server_is_up_is_no_check_where_the_failed_one_was_up() -> None:
+    def check(run: Run, outcome: Outcome) -> str:
+        return check_of_failure("`Application startup complete`", run, outcome)
+
+    line = "`Application startup complete`"
+    server = Run(kind="server", version=Value("0.11.2", "reported"))
+    assert check(server, "crashed_at_startup") == line
+    assert check(server, "crashed_while_serving") == ""
+    assert (
+        check(
+            Run(kind="server", version=Value("0.11.2", "reported"), startup_complete=True),
+            "crashed_at_startup",
+        )
+        == ""
+    )

@@ -27,3 +27,14 @@ def test_frames_of_tracebacks_are_read_up_to_a_number_of_places() -> None:
     with patch.object(line_selection, "_MOST_PLACES", 20):
         assert frames_of(20) == 20
         assert frames_of(50) == 20
+
+
+def test_a_place_that_prints_tracebacks_is_known_by_what_is_before_them_but_for_clock_and_process() -> None:
+    def place(head: str) -> bytes:
+        return line_selection._place(head.encode() + b" Traceback (most recent call last):")
+
+    one = place("(EngineCore_DP0 pid=9) ERROR 05-01 10:00:00 [core.py:708]")
+    assert place("(EngineCore_DP1 pid=12) ERROR 05-02 11:30:59 [core.py:708]") == one
+    assert place("(EngineCore_DP0 pid=9) ERROR 05-01 10:00:00 [core.py:709]") != one
+    assert place("(APIServer pid=9) ERROR 05-01 10:00:00 [core.py:708]") != one
+    assert place("node3") == place("node7") != place("host3")
