@@ -65,3 +65,34 @@ def test_an_error_without_a_place_is_named_by_its_class_alone() -> None:
         "INFO 05-01 09:59:01 [api_server.py:1300] vLLM API server version 0.11.0\nTraceback (most recent call last):\nStrangeError: moon"
     )
     assert found.title == "StrangeError, a failure that no rule names"
+
+
+COMPARE, KEEP = "Compare the installed release of {}", "Keep the whole log: the traceback shows neither"
+SEARCH = "Search the issues of vLLM for the text of the error"
+PROGRAM_STEP = "Correct the program at /home/u/app.py:3: the traceback contains no vLLM code."
+WHEEL = "Install the package as a wheel"
+
+
+@for_each(
+    ("frames", "index", "other"),
+    [
+        # Another release where vLLM's code is at fault, the package where it is the package, the program where it is the program.
+        ((VLLM,), "Use a newer release", SEARCH),
+        ((VLLM, TORCH), "Use a newer release", COMPARE.format("torch")),
+        ((VLLM, LIBRARY), "Try another release of vLLM, a newer one first: the failed call of tinylib is in vLLM's code.", COMPARE.format("tinylib")),
+        ((LIBRARY,), KEEP, KEEP),
+        ((PROGRAM, LIBRARY), *["Correct the call of tinylib at /home/u/app.py:3: the traceback contains no vLLM code."] * 2),
+        ((PROGRAM,), PROGRAM_STEP, PROGRAM_STEP),
+        ((VLLM, PROGRAM), *["Correct the code at /home/u/app.py:3: it is a part of neither vLLM nor an installed package."] * 2),
+        ((BUILD,), WHEEL, WHEEL),
+    ],
+)  # fmt: skip
+def test_the_first_step_fits_the_owner_of_the_code(frames: tuple[Place, ...], index: str, other: str) -> None:
+    """What a device, a peer or the host did is nobody's code: its text is looked up, whoever noticed it."""
+    for error, step in (
+        ("IndexError: index 7 of 5", index), ("StrangeError: the moon is wrong", other), ("RuntimeError: CUDA driver lost", SEARCH),
+    ):  # fmt: skip
+        found = root(
+            f"INFO 05-01 09:59:01 [api_server.py:1300] vLLM API server version 0.11.0\n{raised(*frames, error=error)}"
+        )
+        assert found.alternatives[0].startswith(step), error
