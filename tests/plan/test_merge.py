@@ -57,6 +57,15 @@ def test_a_flag_that_the_version_has_not_is_refused_with_the_reason() -> None:
     assert plan.refused == (("--swap-space", "it does not exist in vLLM 0.18.0"),)
 
 
+def test_a_log_without_a_release_refuses_no_flag() -> None:
+    """Which flags it has is not known; neither is it of a release that the tables do not hold."""
+    for version in (None, "0.10.2.dev7+g1234567"):
+        plan = merge(a_run(version=version), [finding("a", flag("--no-such-flag", None, 16))])
+        refused = [] if version is None else [("--no-such-flag", f"does not exist in vLLM {version}")]
+        assert list(plan.refused) == refused
+        assert len(plan.changes) == (version is None)
+
+
 def test_a_value_that_is_set_already_is_no_change() -> None:
     assert merge(a_run(), [finding("a", flag("--max-num-seqs", 64, 64))]).changes == ()
 

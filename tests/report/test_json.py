@@ -16,6 +16,7 @@ from tests.report.test_markdown import hostile_text
 from tools import schema_page
 from vllm_logdoctor.report import json as json_report
 from vllm_logdoctor.report.document.model import DocumentOut
+from vllm_logdoctor.report.json import encoded
 from vllm_logdoctor.run.model import Value
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -127,3 +128,9 @@ def test_documents_of_real_logs_follow_the_schema(version, name):
     document = strict(json_report.render(analyse(inputs_from(str(log)))))
     jsonschema.Draft202012Validator(json.loads(schema_page.schema_text())).validate(document)
     msgspec.convert(document, DocumentOut)
+
+
+def test_half_of_a_surrogate_pair_is_a_question_mark_wherever_it_is():
+    part = {"a\ud800": ["b\ud800", ("c\udfff", 7)], "d": {"e": "f\ud800", "g": None}, "h": 1.5}
+    assert json.loads(encoded(part)) == {"a?": ["b?", ["c?", 7]], "d": {"e": "f?", "g": None}, "h": 1.5}
+    assert json.loads(encoded({"ä": "ü"})) == {"ä": "ü"}

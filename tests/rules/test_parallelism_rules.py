@@ -8,6 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.rules.making import a_run, advice, knobs, load, sample
+from vllm_logdoctor.rules.bottleneck import Bottleneck
+from vllm_logdoctor.rules.capacity.memory import memory_of
+from vllm_logdoctor.rules.context import RuleContext
+from vllm_logdoctor.rules.load import load_of
+from vllm_logdoctor.rules.performance.parallelism import OneCard, shorter_length
 from vllm_logdoctor.run.model import Sample
 
 PCIE = (
@@ -208,3 +213,26 @@ def test_ranks_on_several_nodes_have_no_all_reduce_of_vllms_and_nothing_to_repai
     found = advice(a_run(set={"tensor_parallel_size": 4}, messages=(line,)))["custom-allreduce-disabled"]
     assert not found.changes
     assert "there is nothing to switch on" in found.explanation
+
+
+@pytest.mark.parametrize(
+    ("kv", "tokens", "length"),
+    [
+        # The largest power of two that one card holds, from 8,192 tokens on and at least eight times what a request held.
+        (0.1, 40_000.0, 32_768), (0.1, 32_768.0, 32_768), (0.1, 16_383.0, 8_192), (0.1, 8_191.0, None), (1.6, 40_000.0, 32_768), (1.64, 40_000.0, None), (1.64, 80_000.0, 65_536),
+    ],
+)  # fmt: skip
+def test_a_shorter_context_fits_one_card_and_is_far_above_what_requests_held(
+    kv: float, tokens: float, length: int | None
+) -> None:
+    run = a_run(
+        measured={**SMALL, "kv_cache_tokens": 2_560_000}, samples=load((9, {"running": 10, "kv": kv}))
+    )
+    case = RuleContext(run, load_of(run), Bottleneck("none-clear", ""), ())
+    memory = memory_of(run)
+    assert memory is not None
+    assert memory.tokens == 2_560_000
+    assert shorter_length(case, memory, OneCard(1.0, 1.0, tokens)) == length
+    idle = a_run(samples=load((9, {"running": 0})))
+    unused = RuleContext(idle, load_of(idle), Bottleneck("none-clear", ""), ())
+    assert shorter_length(unused, memory, OneCard(1.0, 1.0, tokens)) is None
