@@ -28,6 +28,18 @@ BNB = "'load_format': 'bitsandbytes', 'quantization': 'bitsandbytes'"
 ENGINE_ID = "0a1b2c3d-aaaa-4bbb-8ccc-0123456789ab"
 CASES = [
     Decided(
+        f"{SITE}/pynvml.py", "wrapper", "return res.decode()", "UnicodeDecodeError: 'utf-8' codec can't decode byte 0xe4 in position 2: invalid start byte",
+        "NVML returned bytes that are no text", "See whether `nvidia-smi -L` prints",
+    ),
+    Decided(
+        f"{SITE}/huggingface_hub/hf_api.py", "__init__", "SomeInfo(**some_info)", "TypeError: SomeInfo.__init__() got an unexpected keyword argument 'parts'",
+        "huggingface_hub is older than the hub's answer", "Upgrade huggingface_hub",
+    ),
+    Decided(
+        f"{SITE}/torch/cuda/memory.py", "mem_get_info", "return torch.cuda.cudart().cudaMemGetInfo(device)",
+        "RuntimeError: HIP error: invalid argument", "First call to the GPU failed", "Run the same call without vLLM",
+    ),
+    Decided(
         f"{SITE}/xgrammar/compiler.py", "compile_regex", "return self._handle.compile_regex(regex)",
         "RuntimeError: [10:00:55] /project/cpp/regex_converter.cc:73: Regex parsing error at position 9: The group is not closed.",
         "Regular expression of a request crashed the engine", "Correct the expression",

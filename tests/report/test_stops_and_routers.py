@@ -44,6 +44,19 @@ def test_the_traceback_of_a_signal_is_no_error_after_it() -> None:
     assert "Errors after the signal belong to the shutdown: 1 error." in _report(START, READY, STOPPED, LATER)
 
 
+def test_a_start_that_was_stopped_while_it_asked_the_hub_gets_a_step_for_that() -> None:
+    asking = [
+        STOPPED[0],
+        '  File "/opt/site-packages/huggingface_hub/hf_api.py", line 77, in list_repo_tree',
+        "    for path in paginate(url):",
+        *STOPPED[1:],
+    ]
+    asked, compiled = _report(START, asking), _report(START, STOPPED)
+    assert "HF_HUB_OFFLINE=1" in asked
+    assert "compiling take minutes" not in asked
+    assert "HF_HUB_OFFLINE=1" not in compiled
+
+
 def test_who_is_stopped_during_the_start_is_told_to_look_for_who_did_it() -> None:
     early, late = _report(START, STOPPED), _report(START, READY, STOPPED, LATER)
     assert "1. Find out what sent the signal before the start was done" in early

@@ -47,6 +47,10 @@ _STOPPED_EARLY = (
     "Find out what sent the signal before the start was done: a script or a tool that waits only so long, a probe, Ctrl-C.",
     "Make that script, tool or probe wait longer: loading weights and compiling take minutes.",
 )
+_STOPPED_AT_HUB = (
+    _STOPPED_EARLY[0],
+    "Download the model before (`hf download`) and set `HF_HUB_OFFLINE=1`: at that moment the start waited for an answer of the hub.",
+)
 _LAST_LINES = 15
 _SURVIVED = 3
 """Records as usual behind an error after which it ended nothing."""
@@ -211,8 +215,15 @@ def _stopped(
     confidence: Confidence = "high" if stop.kind != "shutdown" else "medium"
     finding = _finding(context, rules, STOPPED, confidence, records, values)
     if early:
-        finding = replace(finding, alternatives=_STOPPED_EARLY)
+        ways = _STOPPED_AT_HUB if _waited_for_hub(context, stop) else _STOPPED_EARLY
+        finding = replace(finding, alternatives=ways)
     yield finding
+
+
+def _waited_for_hub(context: FailureContext, stop: Stop) -> bool:
+    """Return whether the signal met the process in a call of the Hugging Face hub, as the traceback of the stop shows."""
+    raised = (one for block in context.blocks if stop.record in block.records for one in block.raised)
+    return any("huggingface_hub/" in frame.file for one in raised for frame in one.frames)
 
 
 def _hang_before(
