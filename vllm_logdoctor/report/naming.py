@@ -73,7 +73,7 @@ BOTTLENECKS: dict[str, str] = {
 # What limits a run, after "LIMITED: " or "HEALTHY: ".
 LIMITS: dict[str, str] = {
     "idle": "idle, no requests",
-    "client-limited": "no limit of the server",
+    "client-limited": "the client sets the pace",
     "kv-cache-limited": "KV cache full",
     "max-num-seqs-limited": "max_num_seqs reached",
     "prefill-limited": "prefill",

@@ -74,7 +74,7 @@ def long_answers_hold_the_server(case: RuleContext) -> Advice | None:
         f"{plural(last.running or 0, 'request')} generated {generated} without a pause and held"
         f" {last.kv_usage or 0.0:g} % of the KV cache{held}: probably answers without a length limit."
         + _to_the_end(case, ended if len(found) > 1 else _reaches_the_end(case, longest), len(found))
-        + " Where such answers are wanted (reasoning, long documents) nothing is wrong."
+        + " If such answers are intended (reasoning, long documents), nothing is wrong."
     )
     known = "" if case.version else ", where the release has it"
     return Advice(

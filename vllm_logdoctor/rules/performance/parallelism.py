@@ -202,7 +202,14 @@ def inter_node_network_bound(case: RuleContext) -> Advice | None:
     changes: tuple[Change, ...] = ()
     if ranks and local and local < ranks and ranks % local == 0:
         changes = (
-            *flag(case, "--tensor-parallel-size", ranks, local, "needs-test", "the cards of one node"),
+            *flag(
+                case,
+                "--tensor-parallel-size",
+                ranks,
+                local,
+                "needs-test",
+                "no more ranks than one node has cards",
+            ),
             *flag(
                 case,
                 "--pipeline-parallel-size",

@@ -170,7 +170,7 @@ def _why_no_more_requests(case: RuleContext, held: Sequence[Span]) -> str:
         )
     if case.load.missing_seconds > case.load.busy_seconds:
         return (
-            f" For {duration(case.load.missing_seconds)} more there are no statistics lines between lines with load: what ran then"
+            f" For {duration(case.load.missing_seconds)} more the log has no statistics lines although it has some before and after: what ran then"
             " is not in the log."
         )
     between = _seconds_between(case.load) - case.load.missing_seconds
