@@ -20,7 +20,7 @@ WHOLE_OUTPUT = (
     INSTALL_BUILT,
 )
 _CLIENTS = frozenset({"openai", "httpx", "requests", "aiohttp", "urllib3"})
-_PROGRAM = ("Correct the program at the place that the traceback names: what vLLM had to do was done.",)
+_PROGRAM = ("Correct the program at the place that the traceback names: vLLM itself had finished its work.",)
 _OWN_CODE = ("Correct the program at {at}: the traceback contains no vLLM code.",)
 STATED = ("Do what the message says: {stated}.",)
 _OWN_CALL = "Correct the call of {owner} at {{at}}: the traceback contains no vLLM code."
