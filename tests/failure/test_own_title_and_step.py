@@ -70,7 +70,7 @@ CASES = [
     Decided(
         f"{SITE}/vllm/attention/backends/torch_sdpa.py", "forward", "import intel_extension_for_pytorch.llm.modules as ipex_modules",
         "ModuleNotFoundError: No module named 'intel_extension_for_pytorch'",
-        "Chunked prefill on CPU needs a package of Intel", "Switch chunked prefill off",
+        "Chunked prefill and prefix caching on CPU need a package of Intel", "Switch both off",
     ),
     Decided(
         f"{SITE}/vllm/entrypoints/api_server.py", "<module>", "from fastchat.model.adapter import x",
