@@ -276,3 +276,11 @@ def test_a_budget_that_drafts_leave_little_of_is_doubled(
     run = a_run(set=settings, messages=(line,), version="0.21.0", samples=load((12, PROMPTS_WAIT)))
     found = advice(run).get("speculative-decoding-eats-token-budget")
     assert (found and knobs(found).get("--max-num-batched-tokens", 0)) == proposed
+
+
+def test_rates_by_position_are_told_where_they_are_printed() -> None:
+    printed = advice(a_run(messages=(rejected(0.3, 0.2, 0.06, drafted=500),), samples=load((9, BUSY))))
+    assert "; by position 30 %, 20 %, 6 %. Drafted tokens cost time" in printed["spec-decode-not-profitable"].explanation  # fmt: skip
+    mean = "SpecDecoding metrics: Mean acceptance length: 1.10, Accepted: 10 tokens, Drafted: 500 tokens, Avg Draft acceptance rate: 2.0%"
+    plain = advice(a_run(messages=(mean,), samples=load((9, BUSY)))).get("spec-decode-not-profitable")
+    assert plain is None or "by position" not in plain.explanation

@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.rules.making import a_run, advice, load
-from vllm_logdoctor.rules.already_right import already_right
+from vllm_logdoctor.rules.already_right import already_right, parallelism_needed
+from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Phase, Run
 
@@ -412,3 +413,18 @@ def test_compilation_is_not_what_to_shorten_in_an_extreme_start_that_loads_for_m
     found = start_of(1020.0, ("load-weights", 690.0), ("read-weights", 660.0), **compiled_too)
     assert "slow-startup-torch-compile" not in found
     assert "slow-startup-torch-compile" in start_of(500.0, ("load-weights", 200.0), **compiled_too)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "weights", "needed"), [(2, 50.0, True), (2, 30.0, False), (1, 90.0, False), (3, 30.0, True)]
+)
+def test_tensor_parallelism_is_right_where_the_weights_of_all_ranks_do_not_fit_one_card(
+    ranks: int, weights: float, needed: bool
+) -> None:
+    sizes = {"model_weights_gib": weights, "available_kv_cache_gib": 18.0, "kv_cache_tokens": 100_000}
+    run = a_run(set={"tensor_parallel_size": ranks, "gpu_memory_utilization": 0.9}, measured=sizes)
+    found = parallelism_needed(run, load_of(run))
+    assert (found is not None) is needed
+    if found is not None:
+        assert f"{ranks * weights:.1f} GiB of weights do not fit one card" in found.brings
+        assert [one.line for one in found.evidence] == [40, 2]
