@@ -150,7 +150,7 @@ CASES = {
     ),
     "more ranks than cards": RuleContext(
         "torch.AcceleratorError: CUDA error: invalid device ordinal",
-        "gpu-visibility-env-conflict", "Invalid device ordinal: GPU not visible to this process", "torch.cuda.device_count()",
+        "gpu-visibility-env-conflict", "CUDA error: invalid device ordinal (GPU not visible to this process)", "torch.cuda.device_count()",
     ),
     "a kernel too wide for the card": RuleContext(
         "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 147456, Hardware limit: 101376.",

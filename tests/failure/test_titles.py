@@ -70,6 +70,23 @@ def title(exception: str, file: str = "torch/cuda/__init__.py", function: str = 
             "ValueError: Converting from SentencePiece and Tiktoken failed, if a converter is available, provide a path",
             "Tokenizer could not be converted",
         ),
+        (
+            "torch._inductor.exc.InductorError: TypeError: cannot pickle 'torch._C.Stream' object",
+            "torch.compile failed: TypeError: cannot pickle 'torch._C.Stream' object",
+        ),
+        (
+            "torch._dynamo.exc.BackendCompilerFailed: backend='<vllm.compilation.backends.VllmBackend object>' raised:\nKeyError: 'rows'",
+            "torch.compile failed: KeyError: 'rows'",
+        ),
+        ("torch.AcceleratorError: CUDA error: misaligned address", "CUDA error: misaligned address"),
+        (
+            "RuntimeError: PassManager::run failed",
+            "Triton kernel compilation failed: PassManager::run failed",
+        ),
+        (
+            'RuntimeError: device >= 0 && device < num_gpus INTERNAL ASSERT FAILED at "CUDAContext.cpp":49',
+            "device >= 0 && device < num_gpus (GPU not visible to this process)",
+        ),
     ],
 )
 def test_each_error_of_a_rule_has_the_title_of_its_own(exception: str, expected: str) -> None:

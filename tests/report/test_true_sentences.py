@@ -227,7 +227,7 @@ def test_an_illegal_instruction_is_no_illegal_memory_access() -> None:
             "(EngineCore pid=9) ERROR 05-01 10:09:12 [core.py:1134] torch.AcceleratorError: CUDA error: an illegal instruction was encountered",
         ]
     )
-    assert "CUDA kernel fault" in text
+    assert "# FAILED while serving: CUDA error: an illegal instruction was encountered\n" in text
     assert "llegal memory access" not in text
 
 

@@ -25,7 +25,7 @@ _CODE = lazy_pattern(r"`([^`]+)`")
 # what Markdown viewers turn into a link or a mention by themselves; and flags, __names__, ~/paths and *.patterns, which read better as code
 _LINK = lazy_pattern(
     r"\S*(?:://|www\.|@|(?<!\w)#\d|\w[\w.+-]*:[/\\]{1,2})\S*|(?<!\S)--[a-z][a-z0-9.-]*[a-z0-9]"
-    r"|(?<!\w)_+[a-z]\w*|(?<!\S)~/[\w./-]*\w|(?<!\S)\*\.[\w-]+",
+    r"|(?<![\w.])_+[a-z]\w*(?:\(\))?|(?<!\S)~/[\w./-]*\w|(?<!\S)\*\.[\w-]+",
     re.IGNORECASE,
 )
 
@@ -95,6 +95,8 @@ def inline(text: str, limit: int = 2000) -> str:
         '\\\\*a\\\\* [b\\\\](c) max_num_seqs'
         >>> inline("see http://x.example/")
         'see `http://x.example/`'
+        >>> inline("__init__() in torch._C")
+        '`__init__()` in torch.\\\\_C'
     """
     text = shorten(" ".join(visible(text).split()), limit)
     parts: list[str] = []

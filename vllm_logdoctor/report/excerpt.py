@@ -30,7 +30,8 @@ _TASK = lazy_pattern(r"\d{1,4}: (?=[\[(A-Z])")
 # BatchDecodeWrapper::BeginForward(at::Tensor, at::Tensor, unsigned int, unsigned int, float, at::Tensor) failed to ...
 _ARGUMENTS = lazy_pattern(r"(?<=\w)\([^()]{60,2000}\)")
 _SENTENCE = lazy_pattern(r"(?<=[\w)\]'\"`])[.!?](?= [A-Z])")
-_CLAUSE = lazy_pattern(r"(?<=[\w)\]'\"`])(?:[:;,](?= )| (?=[(\[{]))")
+# The class of an exception is no clause: what it says comes behind it.
+_CLAUSE = lazy_pattern(r"(?<=[\w)\]'\"`])(?<!Error)(?<!Exception)(?:[:;,](?= )| (?=[(\[{]))")
 _IN_WORD = lazy_pattern(r"[\w.][\w.%]")
 
 
@@ -104,6 +105,8 @@ def heading(text: str, limit: int) -> str:
         'ValueError: No kernel takes this format'
         >>> heading("RuntimeError: Free memory is below the reserve: 13330546688 bytes available, 2 wanted", 60)
         'RuntimeError: Free memory is below the reserve'
+        >>> heading("CompileError: RuntimeError: Tried to erase a node that still has users", 50)
+        'CompileError: RuntimeError: Tried to erase a node…'
     """
     if len(text) <= limit:
         return text

@@ -107,7 +107,7 @@ def rule_of_case(named: RuleMatch) -> FailureRule:
     rule, signature = named.rule, named.signature
     case = None if signature.explain else _case_of(named)
     if case is not None:
-        rule = replace(rule, meaning=case.explain, title=case.title or rule.title)
+        rule = replace(rule, meaning=case.explain, title=filled(case.title, named.values) or rule.title)
     remedy = signature.remedy or (case.remedy if case is not None else ())
     if remedy:
         # The remedy of a case is what its page's actions say in general.
