@@ -52,6 +52,12 @@ _SAYS_NOTHING = lazy_pattern(
 _STATEMENT = lazy_pattern(
     r"\s*(?:(?:import \w|from \S+ import ).*|(?:\w+ = )?[\w.]+\(|(?:(?:or|and|if|else|for|in) .*|[)\]},].*)[,\\(])\s*"
 )
+# Using cached http://packages.example/rope-1.0-py3-none-any.whl (176 MB)      copying rope/a.py -> build/lib/rope      ninja: Entering directory `/tmp/b'
+# PATH=/usr/lib/nvidia-cuda-toolkit/bin:/usr/bin (what a build tool prints of its normal work)
+_STEP_OF_TOOL = lazy_pattern(
+    r"(?:(?:Using cached|Downloading|Collecting|Processing|Obtaining|Requirement already satisfied:|copying|creating|running|writing|adding) \S"
+    r"|ninja: Entering |(?:export )?[A-Z][A-Z0-9_]+=\S)(?!.*(?i:error|fail|not found|denied))"
+)
 # INFO 04-12 07:11:48 [gpu_model_runner.py:2653] Model loading took 67.5 GiB: a figure of the explanation, and nothing that broke
 _NORMAL = lazy_pattern(r"\bINFO:? ")
 
@@ -184,7 +190,7 @@ def _stated(line: Evidence) -> str:
 
 def _adds(line: Evidence, first: Evidence) -> bool:
     text, error = excerpt(line.text, limit=400), _stated(first)
-    if _STATEMENT.fullmatch(text):
+    if _STATEMENT.fullmatch(text) or _STEP_OF_TOOL.match(text):
         return False
     if _WORD.search(text) is None or _SAYS_NOTHING.fullmatch(text) or _NORMAL.search(line.text[:_HEADER]):
         return False

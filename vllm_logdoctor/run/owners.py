@@ -39,6 +39,9 @@ _CHECKOUT = lazy_pattern(
 )
 
 
+# /src/vllm/benchmarks/benchmark_throughput.py: a script beside the package, which may run another backend than vLLM
+_BENCHMARK = lazy_pattern(r"(?:^|/)benchmarks/(?:\w+/)*(?:benchmark_\w+|backend_request_func)\.py$")
+
 _COPY = "/third_party/vllm/"
 """A folder of another project that holds changed parts of vLLM: /src/trainer/third_party/vllm/v1/weight_loaders.py"""
 
@@ -65,6 +68,8 @@ def owner_of(file: str) -> str:
         return BUILD
     if installed := installed_package(path):
         return installed
+    if _BENCHMARK.search(path):
+        return PROGRAM
     if _SHORTENED.match(path):
         return VLLM
     checkout = _CHECKOUT.search(path)

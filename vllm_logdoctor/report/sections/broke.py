@@ -17,6 +17,7 @@ from vllm_logdoctor.report.verdict import quote, root_explanation, split_lead
 from vllm_logdoctor.rules.failure.rule_ids import NOT_IN_LOG
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Evidence
+from vllm_logdoctor.run.owners import owner_of
 from vllm_logdoctor.run.tracelines import cleaned, frame_line
 
 _CUT = 300
@@ -86,7 +87,8 @@ def _lines(page: Page, root: Finding) -> list[str]:
         text, frame = excerpt(one.text, limit=_CUT), frame_line(excerpt(cleaned(one.text), limit=_CUT))
         if frame is not None:
             name = _PATH.sub("", frame.file)
-            if f"{name}, {frame.function}" in root.explanation:
+            # Ray's frames show in whose process the run is, and nothing that broke.
+            if f"{name}, {frame.function}" in root.explanation or owner_of(frame.file) == "ray":
                 continue
             text = f"{name}:{frame.line} in {frame.function}"
         elif text.count("(") > text.count(")") and not text.endswith("…"):
