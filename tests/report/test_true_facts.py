@@ -168,7 +168,7 @@ def test_the_tokens_of_a_step_are_proved_by_the_line_that_holds_in_the_end() -> 
     own = "(APIServer pid=1) INFO 05-01 10:00:02 [scheduler.py:216] Chunked prefill is enabled with max_num_batched_tokens=8192."
     engine = START[2].replace("device_config=cuda", "device_config=cuda, enable_chunked_prefill=True")
     text = report([default, *START[:2], own, engine, *START[3:], statistics(120, 1, 0, 1.0)])
-    assert "chunked prefill (on) [L4 and 1 more]" in text
+    assert "chunked prefill (on) [L4, L5]" in text
 
 
 def test_graphs_that_seem_to_free_memory_are_shown_without_it() -> None:

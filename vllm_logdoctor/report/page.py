@@ -85,7 +85,7 @@ class Page(Struct, frozen=True):
         lines = list(dict.fromkeys((one.file, one.line) for one in evidence))
         if not lines:
             return ""
-        shown = lines[:limit]
+        shown = lines[: limit + (len(lines) == limit + 1)]  # "and 1 more" is no shorter than the line.
         before = ["", *(file for file, _ in shown)]
         named = [
             self._place(file, line, file != last) for (file, line), last in zip(shown, before, strict=False)

@@ -33,6 +33,7 @@ from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Outcome, Run
 from vllm_logdoctor.run.outcome import outcome_of
 from vllm_logdoctor.run.owners import PROGRAM, acting_frames, is_file_of_vllm, owner_of
+from vllm_logdoctor.run.places import file_and_function
 from vllm_logdoctor.run.tracelines import cleaned, frame_line, without_numbers
 
 FOLLOWED = "errors-that-followed"
@@ -226,7 +227,8 @@ def context_of(verdict: Verdict, context: FailureContext) -> list[Record]:
         for one in acting_frames(raised.frames)[-1:]
         if one.code.startswith("raise")
     ]
-    records = [*frames, raised.record, *_more_of_text(raised, block), *chain]
+    called = _caller(verdict.root, raised)
+    records = [*called, *frames, raised.record, *_more_of_text(raised, block), *chain]
     if context.run.kind != "test":  # There the lines above an error are the source of the test.
         records += [one for one in block.native if "Warning: " not in one.message][-2:]
     if block.introduction is not None and _announces(block.introduction):
@@ -236,6 +238,15 @@ def context_of(verdict: Verdict, context: FailureContext) -> list[Record]:
         for one in records
         if not _SAYS_NOTHING.match(one.message) and not _is_of_importlib(one) and not is_prose(one)
     ]
+
+
+def _caller(root: RuleMatch, raised: Raised) -> list[Record]:
+    """Return the place of the caller that the explanation names: Raised by torch, called from rocm.py, device_memory."""
+    template = root.signature.explain or root.rule.explain
+    values = (str(root.values.get(name, "")) for name in ("raised", "check") if f"{{{name}}}" in template)
+    named = f"{' '.join(values).partition('alled from ')[2]} "
+    places = ((file_and_function(one.file, one.function), one.record) for one in raised.frames)
+    return [record for place, record in places if named.startswith(tuple(place + end for end in " ,)"))][-1:]
 
 
 def _chained(raised: Raised, block: Block) -> Sequence[Raised]:
