@@ -304,7 +304,7 @@ def test_a_cut_traceback_is_shown_with_what_a_library_warned_of_above() -> None:
     head = "ERROR 05-01 10:00:57 [core.py:396] "
     lines = ["EngineCore failed to start.", "Traceback (most recent call last):", '  File "/opt/vllm/v1/engine/core.py", line 64, in __init__', "    self.model_executor = executor_class(vllm_config)"]  # fmt: skip
     text = vllm_logdoctor.analyze([warning, *(head + line for line in lines)]).to_markdown()
-    assert "Traceback is cut off" in text
+    assert "# FAILED at start-up: EngineCore failed to start, its traceback is cut off" in text
     assert "can't transfer GPU memory" in text
 
 

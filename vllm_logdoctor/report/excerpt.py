@@ -31,7 +31,8 @@ _TASK = lazy_pattern(r"\d{1,4}: (?=[\[(A-Z])")
 _ARGUMENTS = lazy_pattern(r"(?<=\w)\([^()]{60,2000}\)")
 _SENTENCE = lazy_pattern(r"(?<=[\w)\]'\"`])[.!?](?= [A-Z])")
 # The class of an exception is no clause: what it says comes behind it.
-_CLAUSE = lazy_pattern(r"(?<=[\w)\]'\"`])(?<!Error)(?<!Exception)(?:[:;,](?= )| (?=[(\[{]))")
+_CLAUSE = lazy_pattern(r"(?<=[\w)\]'\"`])(?<!Error)(?<!Exception)(?:[:;](?= )| (?=[(\[{]))")
+_COMMA = lazy_pattern(r"(?<=[\w)\]'\"`]),(?= )")
 _IN_WORD = lazy_pattern(r"[\w.][\w.%]")
 
 
@@ -110,7 +111,7 @@ def heading(text: str, limit: int) -> str:
     """
     if len(text) <= limit:
         return text
-    for ends in (_SENTENCE, _CLAUSE):
+    for ends in (_SENTENCE, _CLAUSE, _COMMA):
         found = [end.start() for end in ends.finditer(text) if limit // 3 <= end.start() <= limit]
         if found:
             return text[: found[0] if ends is _SENTENCE else found[-1]]

@@ -52,8 +52,8 @@ _SAYS_NOTHING = lazy_pattern(
 _STATEMENT = lazy_pattern(
     r"\s*(?:(?:import \w|from \S+ import ).*|(?:\w+ = )?[\w.]+\(|(?:(?:or|and|if|else|for|in) .*|[)\]},].*)[,\\(])\s*"
 )
-# Using cached http://packages.example/rope-1.0-py3-none-any.whl (176 MB)      copying rope/a.py -> build/lib/rope      ninja: Entering directory `/tmp/b'
-# PATH=/usr/lib/nvidia-cuda-toolkit/bin:/usr/bin (what a build tool prints of its normal work)
+# Using cached http://packages.example/rope-1.0-py3-none-any.whl (176 MB)      copying rope/a.py -> build/lib/rope
+# ninja: Entering directory `/tmp/b'      PATH=/usr/lib/nvidia-cuda-toolkit/bin:/usr/bin (what a build tool prints of its normal work)
 _STEP_OF_TOOL = lazy_pattern(
     r"(?:(?:Using cached|Downloading|Collecting|Processing|Obtaining|Requirement already satisfied:|copying|creating|running|writing|adding) \S"
     r"|ninja: Entering |(?:export )?[A-Z][A-Z0-9_]+=\S)(?!.*(?i:error|fail|not found|denied))"

@@ -35,6 +35,9 @@ _ORIGINAL_TYPE = lazy_pattern(r"\w+(?:Error|Exception)\(")
 _NO_MESSAGE = lazy_pattern(
     r"\b[Ff]ailed\b|fatal error|hit an exception|^Exception\b|^Error (?:in|executing|while)\b|Traceback \(most|[Ss]tack ?trace:?\s*$|^[\^~ ]+$"
 )
+_SAYS_WHAT_FAILED = lazy_pattern(
+    r"(?!.*[Tt]race)[A-Z][^:{}]{4,60} (?:failed|fatal error|hit an exception)\b[^:{}]{0,30}"
+)
 # 2024:09:13-11:21:50:(  532) |CCL_ERROR| exchange_utils.cpp:202 sendmsg_fd: condition ... failed      rocblas error: Cannot read library
 # E0511 10:00:00.123456 1234 nixl_agent.cpp:1118] no potential backend found      - manager.worker - ERROR - Error provisioning chat-1: Failed
 _LIBRARY_FAILED = lazy_pattern(
@@ -194,10 +197,19 @@ def _torn(
     }
     rest = WHOLE_OUTPUT if context.run.kind == "build" else _REST
     signature = Signature(
-        "", rank="symptom", priority=0, confidence="medium", title="Traceback is cut off", remedy=rest
+        "", rank="symptom", priority=0, confidence="medium", title=_title_of_torn(observation), remedy=rest
     )
     decisive, supporting = (warned, (raised.record,)) if warned is not None else (raised.record, ())
     return RuleMatch(rules.rule(NOT_IN_LOG), signature, observation, decisive, values, supporting)
+
+
+def _title_of_torn(observation: Observation) -> str:
+    """Return what a logger said failed, which is what one searches for where the exception is not in the log."""
+    block = observation.block
+    said = block.introduction if block is not None else None
+    if said is None or said.call_site is None or not _SAYS_WHAT_FAILED.fullmatch(said.message.strip()):
+        return "Traceback is cut off"
+    return f"{said.message.strip().rstrip('.')}, its traceback is cut off"
 
 
 def _meaning(record: Record, context: FailureContext) -> str:
