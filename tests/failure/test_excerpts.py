@@ -80,7 +80,10 @@ AttributeError: 'Request' object has no attribute 'slots'
 
 def test_a_traceback_without_its_exception_is_said_to_be_cut_off() -> None:
     finding = root(CUT)
-    assert (finding.id, finding.title) == ("cause-not-in-log", "EngineCore failed to start, its traceback is cut off")
+    assert (finding.id, finding.title) == (
+        "cause-not-in-log",
+        "EngineCore failed to start, its traceback is cut off",
+    )
     assert "File " in finding.evidence[0].text  # Never a line of carets.
 
 

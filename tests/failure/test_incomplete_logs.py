@@ -155,7 +155,10 @@ def test_an_error_that_a_native_library_printed_right_above_a_cut_off_traceback_
 )
 def test_a_warning_of_a_native_library_there_is_shown_and_is_no_cause(printed):
     found = root(text(START, [printed], _ENGINE_CUT))
-    assert (found.id, found.title) == ("cause-not-in-log", "EngineCore failed to start, its traceback is cut off")
+    assert (found.id, found.title) == (
+        "cause-not-in-log",
+        "EngineCore failed to start, its traceback is cut off",
+    )
     assert found.evidence[0].text.split() == printed.split()
 
 

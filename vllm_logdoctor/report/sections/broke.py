@@ -88,7 +88,8 @@ def _lines(page: Page, root: Finding) -> list[str]:
         if frame is not None:
             name = _PATH.sub("", frame.file)
             # Ray's frames show in whose process the run is, and nothing that broke.
-            if f"{name}, {frame.function}" in root.explanation or owner_of(frame.file) == "ray":
+            of_ray = owner_of(frame.file) == "ray"
+            if of_ray or not frame.function or f"{name}, {frame.function}" in root.explanation:
                 continue
             text = f"{name}:{frame.line} in {frame.function}"
         elif text.count("(") > text.count(")") and not text.endswith("…"):
