@@ -207,7 +207,10 @@ def test_a_load_most_of_which_is_missing_from_the_log_asks_for_nothing() -> None
     late = [replace(one, time=(one.time or 0.0) + 600 * (number > 3)) for number, one in enumerate(lines)]
     client = advice(a_run(samples=late))["client-concurrency-bound"]
     assert client.changes == ()
-    assert "For 10 min more the log has no statistics lines although it has some before and after" in client.explanation
+    assert (
+        "For 10 min more the log has no statistics lines although it has some before and after"
+        in client.explanation
+    )
 
 
 OFFLINE = [
