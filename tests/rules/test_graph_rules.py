@@ -69,6 +69,28 @@ def test_on_a_cpu_eager_mode_has_no_number_and_comes_after_the_client() -> None:
     assert found["eager-mode"].title == "torch.compile off (--enforce-eager)", "it has no CUDA graphs to lose"
 
 
+@pytest.mark.parametrize("platform", ["xpu", "cpu"])
+def test_graphs_switched_off_where_compilation_ran_are_no_eager_mode_without_cuda(platform: str) -> None:
+    run = a_run(
+        set={"compilation_config": {"cudagraph_mode": "NONE", "backend": "inductor"}},
+        reported={"enforce_eager": False},
+        messages=(
+            "Skipping CUDA graph capture. To turn on CUDA graph capture, ensure `cudagraph_mode` was not manually set to `NONE`",
+        ),
+        platform=platform,
+        version="0.23.0",
+    )
+    assert not {"eager-mode", "cuda-graphs-not-captured"} & set(advice(run))
+
+
+def test_compilation_switched_off_on_an_xpu_is_named_by_its_own_flag() -> None:
+    found = advice(a_run(set={"compilation_config": {"mode": 0}}, platform="xpu", version="0.23.0"))[
+        "eager-mode"
+    ]
+    assert list(knobs(found)) == ["--compilation-config"]
+    assert "enforce" not in found.title + found.explanation
+
+
 def test_eager_mode_of_the_v0_engine_on_a_cpu_costs_nothing() -> None:
     served = load((9, {"running": 1, "generation": 300.0}))
     assert "eager-mode" not in advice(a_run(set=EAGER, platform="cpu", engine="V0", samples=served))

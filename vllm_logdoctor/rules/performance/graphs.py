@@ -72,14 +72,13 @@ def eager_mode(case: RuleContext) -> Advice | None:
         # A platform of its own: nobody here knows whether it has graphs.
         return None
     if runs_on_cpu(run) or run.platform == "xpu":
-        # The V0 engine does not compile: there the setting changes nothing.
-        return None if run.engine == "V0" else _eager_without_graphs(case)
+        # The V0 engine does not compile, and without graphs alone a platform that lacks them loses nothing.
+        return None if run.engine == "V0" or compiles(run) else _eager_without_graphs(case, off)
     if case.objective == "startup":
         return _eager_for_the_start(case)
     severity, confidence, effect = _eager_effect(case)
-    named = " and ".join(f"`{_field(one)}`" for one in off) or "`enforce_eager=True`"
     text = (
-        f"{named}: every kernel of every step is launched by Python"
+        f"{_named(off)}: every kernel of every step is launched by Python"
         + ("." if run.engine == "V0" or compiles(run) else ", and torch.compile is off.")
         + (f" {_usual_requests(case)}." if _shows_load(case) else "")
         + _cost(case)
@@ -93,7 +92,9 @@ def eager_mode(case: RuleContext) -> Advice | None:
         ),
         confidence=confidence,
         severity=severity,
-        changes=() if _slow_step(case) else _graphs_on(case, off),
+        changes=()
+        if _slow_step(case)
+        else _graphs_on(case, off, "graphs need memory and make the start longer"),
         effect=effect,
         verify="`Graph capturing finished` at the start.",
         title="CUDA graphs off (--enforce-eager)" if run.engine == "V0" else "",
@@ -125,15 +126,18 @@ def _usual_requests(case: RuleContext) -> str:
     return f"{plural(usual, 'request')} ran at once in the median"
 
 
+def _named(off: tuple[SwitchedOff, ...]) -> str:
+    return " and ".join(f"`{_field(one)}`" for one in off) or "`enforce_eager=True`"
+
+
 def _field(one: SwitchedOff) -> str:
     """Return a flag with its value as a configuration prints it; of a long object only its name."""
     value = "..." if isinstance(one.before, dict) else one.before
     return f"{one.flag[2:].replace('-', '_')}={value}"
 
 
-def _graphs_on(case: RuleContext, off: tuple[SwitchedOff, ...]) -> tuple[Change, ...]:
+def _graphs_on(case: RuleContext, off: tuple[SwitchedOff, ...], note: str) -> tuple[Change, ...]:
     """Return one step that takes graphs and compilation back: all the flags that keep them off."""
-    note = "graphs need memory and make the start longer"
     flags = off or (SwitchedOff("--enforce-eager", True, None),)
     return tuple(
         change
@@ -238,24 +242,21 @@ def _eager_for_the_start(case: RuleContext) -> Advice:
     )
 
 
-def _eager_without_graphs(case: RuleContext) -> Advice:
-    where = "the CPU backend" if runs_on_cpu(case.run) else "an XPU"
-    text = f"`enforce_eager=True` turns torch.compile off; {where} has no CUDA graphs anyway."
+def _eager_without_graphs(case: RuleContext, off: tuple[SwitchedOff, ...]) -> Advice:
+    on_cpu = runs_on_cpu(case.run)
+    known = "the CPU backend has no CUDA graphs anyway" if on_cpu else "its gain on an XPU is not measured"
+    flags = ", ".join(one.flag for one in off) or "--enforce-eager"
     return Advice(
-        text,
-        (*setting_lines(case, "enforce_eager", most=2), *message_lines(case, "eager-mode-in-effect")),
+        f"With {_named(off)}, torch.compile is off; {known}.",
+        (
+            *setting_lines(case, *(one.flag[2:].replace("-", "_") for one in off), most=2),
+            *message_lines(case, "eager-mode-in-effect"),
+        ),
         confidence="medium",
         severity="low",
-        changes=flag(
-            case,
-            "--enforce-eager",
-            True,
-            None,
-            "needs-test",
-            "the first start then compiles and takes longer",
-        ),
+        changes=_graphs_on(case, off, "the first start then compiles and takes longer"),
         verify="`torch.compile takes N s` at the start.",
-        title="torch.compile off (--enforce-eager)",
+        title=f"torch.compile off ({flags})",
     )
 
 
