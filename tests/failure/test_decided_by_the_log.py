@@ -228,3 +228,18 @@ def test_requests_to_leave_out_are_those_that_the_code_is_about(code: str, kind:
     ]
     found = root(raised(*places, error="TypeError: only integer tensors can be converted to an index"))
     assert any(f"Send no requests with {kind} meanwhile" in way for way in found.alternatives)
+
+
+@pytest.mark.parametrize(
+    ("place", "code", "error"),
+    [
+        ("vllm/model_executor/models/tiny.py", "assert self.total_num_kv_heads % tp_size == 0", "AssertionError"),
+        ("vllm/v1/structured_output/tiny.py", "assert self.matchers[0].accept_token(token)", "AssertionError"),
+        ("vllm/model_executor/models/tiny.py", "config.tiny_size", "AttributeError: 'TinyVisionConfig' object has no attribute 'tiny_size'"),
+        ("vllm/model_executor/models/tiny.py", "p.get_audio()", "AttributeError: 'TinyProcessor' object has no attribute 'get_audio'"),
+        ("vllm/transformers_utils/config.py", "raise e", "ValueError: The checkpoint you are trying to load has model type `tiny` but Transformers does not recognize this architecture."),
+    ],
+)  # fmt: skip
+def test_what_the_error_or_its_check_states_is_not_called_probable(place: str, code: str, error: str) -> None:
+    found = root(raised((f"/opt/site-packages/{place}", 7, "__init__", code), error=error))
+    assert found.confidence == "high"

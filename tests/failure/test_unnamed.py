@@ -96,3 +96,32 @@ def test_the_first_step_fits_the_owner_of_the_code(frames: tuple[Place, ...], in
             f"INFO 05-01 09:59:01 [api_server.py:1300] vLLM API server version 0.11.0\n{raised(*frames, error=error)}"
         )
         assert found.alternatives[0].startswith(step), error
+
+
+REFUSES: Place = (
+    "/home/u/src/verl/workers/tiny.py",
+    9,
+    "pick",
+    'raise ValueError(f"Model {name} has no loader here. "',
+)
+
+
+@for_each(
+    ("frames", "error", "says"),
+    [
+        ((REFUSES,), "ValueError: Model Tiny has no loader here. Known: dict_keys(['A'])", "The message states the cause: Model Tiny has no loader here. Raised in tiny.py"),
+        ((VLLM, LIBRARY), "AttributeError: 'TinyScaler' object has no attribute 'pieces'", "The code reads `pieces`, which the class `TinyScaler` does not have."),
+        ((VLLM,), "AttributeError: 'NoneType' object has no attribute 'seed'", "The code reads `seed` of a value that is None."),
+        ((VLLM,), "TypeError: scale() got an unexpected keyword argument 'ge'", "The code passes the argument `ge`, which `scale()` does not take."),
+        # What Python says of a value is no cause, nor are few words.
+        ((VLLM,), "IndexError: list index out of range", "No known cause matches this error."),
+        ((REFUSES,), "ValueError: bad scale", "No known cause matches this error."),
+    ],
+)  # fmt: skip
+def test_an_error_that_says_what_is_wrong_is_given_in_its_words(
+    frames: tuple[Place, ...], error: str, says: str
+) -> None:
+    found = root(
+        f"INFO 05-01 09:59:01 [api_server.py:1300] vLLM API server version 0.11.0\n{raised(*frames, error=error)}"
+    )
+    assert says in found.explanation

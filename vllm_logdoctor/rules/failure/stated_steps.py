@@ -1,9 +1,10 @@
-"""What the text of an exception itself says to do."""
+"""What the text of an exception itself says: what to do, and what is wrong."""
 
 from __future__ import annotations
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.failure.context import Observation
+from vllm_logdoctor.run.blocks import Raised
 
 # Asking to pad but the tokenizer has no padding token. Please select a token to use as `pad_token`.
 # free memory is below the reserve: 13 bytes available, 15 required. Replan more layers into host memory.
@@ -14,6 +15,17 @@ _OWN_REMEDY = lazy_pattern(
     r"[^\n]{8,240}?)(?:[.!](?=\s|$)|\n|$)"
 )
 _LONGEST_WAY = 200
+# Model architectures TinyForCausalLM are not supported for now. Supported architectures: ...
+_FIRST_SENTENCE = lazy_pattern(r"[^\n]{1,300}?(?=[.!?](?:\s|$)|\n|$)")
+_FEWEST_WORDS = 4
+# 'TinyTokenizer' object has no attribute 'vocab_file'      module 'tiny' has no attribute 'scale'
+_NO_ATTRIBUTE = lazy_pattern(
+    r"(?:(?P<kind>module|type object) )?'(?P<owner>[\w.]{1,80})'(?: object)? has no attribute '(?P<name>\w{1,80})'"
+)
+# Scale.__init__() got an unexpected keyword argument 'ge'
+_NO_ARGUMENT = lazy_pattern(
+    r"(?P<called>[\w.<>]{1,100})\(\) got an unexpected keyword argument '(?P<name>\w{1,80})'"
+)
 
 
 def stated_remedy(observation: Observation) -> str:
@@ -21,3 +33,27 @@ def stated_remedy(observation: Observation) -> str:
     found = _OWN_REMEDY.search(observation.text[:1200])
     way = found["way"].strip() if found else ""
     return way if len(way) <= _LONGEST_WAY else way.partition(" or ")[0]
+
+
+def stated_cause(raised: Raised) -> str:
+    """Return what an exception itself says is wrong, as a sentence without its full stop, or "".
+
+    Code that refuses something (`raise ...`) says why; a missing attribute or argument is named. What Python says of a
+    wrong value ("list index out of range") is no cause.
+    """
+    attribute = _NO_ATTRIBUTE.match(raised.text)
+    if attribute is not None:
+        if attribute["owner"] == "NoneType":
+            return f"The code reads `{attribute['name']}` of a value that is None"
+        kind = attribute["kind"] or "the class"
+        return f"The code reads `{attribute['name']}`, which {kind} `{attribute['owner']}` does not have"
+    argument = _NO_ARGUMENT.match(raised.text)
+    if argument is not None:
+        return (
+            f"The code passes the argument `{argument['name']}`, which `{argument['called']}()` does not take"
+        )
+    stated = _FIRST_SENTENCE.match(raised.text)
+    refuses = bool(raised.frames) and raised.frames[-1].code.startswith("raise ")
+    if not refuses or stated is None or len(stated[0].split()) < _FEWEST_WORDS:
+        return ""
+    return f"The message states the cause: {stated[0]}"

@@ -23,7 +23,7 @@ from vllm_logdoctor.rules.failure.own_steps import (
 from vllm_logdoctor.rules.failure.pytest_output import failed_at, steps_of_test
 from vllm_logdoctor.rules.failure.rule_ids import CODE, UNKNOWN
 from vllm_logdoctor.rules.failure.signatures import FailureRules
-from vllm_logdoctor.rules.failure.stated_steps import stated_remedy
+from vllm_logdoctor.rules.failure.stated_steps import stated_cause, stated_remedy
 from vllm_logdoctor.rules.failure.support import is_of_wrong_type
 from vllm_logdoctor.rules.failure.values import values_of
 from vllm_logdoctor.rules.model import Confidence
@@ -135,9 +135,11 @@ def _file_and_line(frame: Frame) -> str:
 
 
 def _explain(words: Mapping[str, str], *, stated: bool, in_test: bool) -> str:
-    """Return the sentences on an error, or "" for those of its page: a message that says what to do states its cause."""
+    """Return the sentences on an error, or "" for those of its page, where its message states neither a cause nor a remedy."""
     if in_test and words["raised"]:
         return "{raised}."
+    if words["stated_cause"]:
+        return "First error: {exception}.\n{stated_cause}.\n{raised}.\n"
     return "First error: {exception}.\n{raised}.\n" if stated else ""
 
 
@@ -193,6 +195,7 @@ def _words(
         "at": _file_and_line(called_at) if called_at else "",
         "phase_words": phase_words,
         "stated": stated,
+        "stated_cause": "" if stated or raised is None or owner == PYTHON else stated_cause(raised),
         "raised_in": f"{place.own.file}:{place.own.function}" if place.own else "",
         "passes_through": " ".join(
             f"{one.file}:{one.function}" for one in place.frames if owner_of(one.file).startswith(VLLM)
