@@ -61,7 +61,7 @@ def test_a_log_without_a_release_refuses_no_flag() -> None:
     """Which flags it has is not known; neither is it of a release that the tables do not hold."""
     for version in (None, "0.10.2.dev7+g1234567"):
         plan = merge(a_run(version=version), [finding("a", flag("--no-such-flag", None, 16))])
-        refused = [] if version is None else [("--no-such-flag", f"does not exist in vLLM {version}")]
+        refused = [] if version is None else [("--no-such-flag", f"it does not exist in vLLM {version}")]
         assert list(plan.refused) == refused
         assert len(plan.changes) == (version is None)
 

@@ -53,6 +53,14 @@ def test_both_ways_give_the_same_report(drawn: Drawn) -> None:
     assert report_of(lines) == report_the_regular_way(lines, StatisticsReader)
 
 
+def test_a_line_that_is_cut_off_within_the_second_of_another_counts_alike_where_a_stamp_named_the_year() -> (
+    None
+):
+    stamped, whole, cut = V1.replace(" 03-01 ", " 2025-03-01 "), V1, V1[:140]
+    lines = [*warm(0), *(line_of(shape, 300, 0, 0) for shape in (stamped, whole, cut))]
+    assert report_of(lines) == report_the_regular_way(lines, StatisticsReader)
+
+
 @pytest.mark.parametrize("chunk_lines", [1, 7, 250])
 def test_chunks_make_no_difference(chunk_lines: int) -> None:
     lines = [*warm(0), line_of(OTHERS[2], 240, 1, 0), *warm(300)]

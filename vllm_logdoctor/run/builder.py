@@ -245,9 +245,9 @@ class RunBuilder:
         """Make the records that others may ask for: the last one of each prefix, in order."""
         for line in self._unflushed.values():
             record, event = line.parsed()
-            self.continuations.belongs(record, True)
             if self.year_shift:
                 record, event = dated(record, self.year_shift), event and dated_event(event, self.year_shift)
+            self.continuations.belongs(record, True)
             self.last, self.messages[line.prefix.pattern].last = record, event
         self._unflushed.clear()
 
