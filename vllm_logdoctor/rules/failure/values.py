@@ -248,7 +248,7 @@ def _cache_room(values: Mapping[str, Any]) -> Values:
     if free is not None:
         return {"host_cache": int(free / 2) or None}
     room = _room(values)
-    if float(values.get("available") or 0) < -_STEP_GIB:
+    if float(values.get("available_kv_cache_gib") or 0) < -_STEP_GIB:
         room.pop("higher_utilization", None)
     return {**room, "device_share": values.get("gpu_memory_utilization")}
 
