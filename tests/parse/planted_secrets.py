@@ -229,6 +229,8 @@ HF_TOKEN not set
 Please set a HF_TOKEN to enable higher rate limits and faster downloads
 hf_token=None, token=True
 request_id=chatcmpl-4f3b8ac2b1d64a6e9a7b8c9d0e1f2a3b
+total_num_scheduled_tokens=4, scheduled_spec_decode_tokens={cmpl-7c1e5a90b2d34f68-0-1b9d3e57: [-1, -1, -1]}, num_output_tokens=[1203]
+num_scheduled_tokens={cmpl-7c1e5a90b2d34f68-0-1b9d3e57: 4}, total_num_scheduled_tokens=4, new_token_ids={cmpl-7c1e5a90b2d34f68-0-1b9d3e57: [17]}
 num_scheduled_tokens={chatcmpl-4f3b8ac2b1d64a6e9a7b8c9d0e1f2a3b: 1, chatcmpl-6505bbb4a369474fb64b00f9e8e36de7: 1, chatcmpl-a0b407784af14747b4a9af20d4d69829: 1}
 ssl_keyfile='/etc/ssl/key.pem', private_key=/etc/x.key
 Bearer token is required

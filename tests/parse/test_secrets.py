@@ -99,12 +99,20 @@ def test_masking_twice_is_masking_once(text: str) -> None:
         "vllm serve m --api-key {} {} {} --port 1",
         "api_key=('{}', \"{}\")",
         "['serve', '--api-key', '{}', '{}', '{}', '-tp', '2']",
+        "API_KEYS={},{} total_num_scheduled_tokens=4, num_tokens={{cmpl-1: 2}}",
+        "num_tokens=4, hf_token={}, auth_tokens={},{}, spec_tokens={{cmpl-7c1e5a90b2d34f68: [1]}}",
     ],
 )
 def test_every_key_of_a_list_is_masked(text: str) -> None:
     secrets = [token() for _ in range(text.count("{}"))]
     found = mask(text.format(*secrets)).text
     assert found == text.format(*["***"] * len(secrets))
+
+
+def test_every_key_of_a_list_of_named_keys_is_masked() -> None:
+    found = mask("api_keys=first=zq7htk2lw9,second=xb4v3nr8mt").text
+    assert "zq7htk2lw9" not in found
+    assert "xb4v3nr8mt" not in found
 
 
 @pytest.mark.parametrize(

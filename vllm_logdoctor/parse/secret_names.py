@@ -65,6 +65,8 @@ _ALL_KINDS = lazy_pattern(r"(?=.*[a-z])(?=.*[A-Z])(?=.*\d)")
 # Zebra17$     but not Qwen2ForCausalLM
 _ODD_WORD = lazy_pattern(r"(?=.*[a-z])(?=.*[A-Z])(?=.*\d)(?=.*[!#$%&*?^~])[!-~]+\Z")
 _NEXT_ARGUMENT = lazy_pattern(r",\s[a-z_]{3,40}=(?:None|True|False|\d|\[)")
+# total_num_scheduled_tokens=6, scheduled_spec_decode_tokens={cmpl-1: ...     but not API_KEYS=one=abc,two=def
+_ASSIGNMENT = lazy_pattern(r"[A-Za-z_]\w{1,60}=[^=]")
 # tokens={'abc', 'def'}     but not {'user': 'abc'}
 _SET = lazy_pattern(r"\{[\"'][^\s\"']{3,400}[\"'][,}]")
 _BETWEEN = lazy_pattern(r"\\{0,3}[\"'`]?\s{0,3},?\s{0,3}")
@@ -188,6 +190,8 @@ def _values(text: str, name: re.Match[str], option: bool) -> Iterator[_ValueSpan
         if following is None or following.quoted != value.quoted or text.startswith("-", following.start):
             return
         if not re.search(r"\d", text[following.start : following.end]):
+            return
+        if _ASSIGNMENT.match(text, following.start) and not _ASSIGNMENT.match(first):
             return
         yield following
         value = following
