@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 
 from tests.fleet.made import store_with
 from vllm_logdoctor.fleet.changes import expected_effect
-from vllm_logdoctor.fleet.picture import picture_of
+from vllm_logdoctor.fleet.facts import JobSummary, Row
+from vllm_logdoctor.fleet.picture import _statuses, picture_of
+from vllm_logdoctor.fleet.schema import STATUSES
 from vllm_logdoctor.fleet.sections import Cell, Section, hours_words, range_words, share
 from vllm_logdoctor.fleet.store import Store
 from vllm_logdoctor.fleet.writers import rendered
@@ -142,6 +145,25 @@ def test_credentials_are_counted_by_job_with_three_places(tmp_path: Path) -> Non
         ("log 000", 1, "/logs/vllm-0.log:9"),
     ]
     assert found.note.startswith("5 lines in 2 jobs;")
+
+
+def test_how_logs_were_read_names_the_three_notes_that_most_of_them_have() -> None:
+    def job(key: str, *logs: tuple[str, str]) -> JobSummary:
+        rows: list[Row] = [{"status": status, "note": note} for status, note in logs]
+        return JobSummary(key, None, rows, [], None, None, None, "", datetime(2026, 5, 1))
+
+    notes = ["gone", "cut", "cut", "odd", "odd", "odd", "empty", "empty", ""]
+    found = _statuses(
+        [
+            job("a", ("ok", "")),
+            job("b", ("unreadable", "")),
+            job("c", *(("unreadable", one) for one in notes)),
+        ]
+    )
+    assert [(*line.cells, *line.jobs) for line in found.lines] == [
+        ("ok", 1, STATUSES["ok"], "", "a"),
+        ("unreadable", 10, STATUSES["unreadable"], "odd (3), cut (2), empty (2)", "b", "c"),
+    ]
 
 
 def test_messages_that_nobody_knows_are_ordered_by_jobs(tmp_path: Path) -> None:

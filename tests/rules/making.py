@@ -12,7 +12,7 @@ from vllm_logdoctor.events import Event
 from vllm_logdoctor.events.matcher import Matcher
 from vllm_logdoctor.parse import NO_PROCESS, Record
 from vllm_logdoctor.rules.bottleneck import bottleneck_of
-from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.rules.model import Change, Finding
 from vllm_logdoctor.rules.performance import performance_findings
 from vllm_logdoctor.run.metrics import speculation_of
 from vllm_logdoctor.run.model import Evidence, Occurrences, Phase, Run, Sample, Value
@@ -155,10 +155,26 @@ def _see(run: Run, found: Event) -> None:
 
 
 def advice(run: Run, objective: str = "balanced") -> dict[str, Finding]:
-    """The performance findings of a run by id, in order; each that changes something says how to check it."""
+    """The performance findings of a run by id, in order; each that changes something says how to check it, and shows what it changes."""
     found = {one.id: one for one in performance_findings(run, bottleneck_of(run), objective)}
     assert [name for name, one in found.items() if one.changes and not one.verify] == []
+    unproved = [
+        (name, change.knob)
+        for name, one in found.items()
+        for change in one.changes
+        if not _is_proved(change, one, run)
+    ]
+    assert not unproved, unproved
     return found
+
+
+def _is_proved(change: Change, found: Finding, run: Run) -> bool:
+    """Return whether a finding shows the value of a flag that it changes: by the setting's line, or by one that holds the value."""
+    value = run.config.get(change.knob.removeprefix("--").replace("-", "_"))
+    if change.before is None or value is None or not value.evidence:
+        return True
+    lines = {line.line for line in value.evidence}
+    return any(line.line in lines or str(change.before) in line.text for line in found.evidence)
 
 
 def knobs(found: Finding) -> dict[str, Any]:

@@ -77,6 +77,14 @@ def test_requested_memory_tells_a_utilization_that_is_not_printed() -> None:
     assert utilization_of(run) == pytest.approx(0.30)
 
 
+@pytest.mark.parametrize(("free", "share"), [(39.39, 0.30), (39.4, 0.30), (39.41, 0.27)])
+def test_requested_memory_is_a_share_of_the_smallest_size_that_holds_what_is_free(
+    free: float, share: float
+) -> None:
+    line = f"Initial free memory: {free} GiB, free memory: 31.04 GiB, requested GPU memory: 11.85 GiB"
+    assert utilization_of(a_run(measured=MEASURED, messages=(line,))) == pytest.approx(share)
+
+
 def test_slots_that_the_device_decides_need_a_device_that_is_no_a100() -> None:
     small = a_run(set={"gpu_memory_utilization": 0.9}, measured=MEASURED, version="0.11.2")
     assert max_num_seqs_of(small) == 256

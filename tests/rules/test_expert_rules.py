@@ -32,7 +32,9 @@ def moved(seconds: float, mode: str = "") -> str:
 
 def test_a_decoding_engine_gets_the_kernels_that_can_be_captured() -> None:
     run = a_run(set=DEEPEP, messages=(GRAPHS_OFF,), samples=DECODING, version="0.20.1")
-    assert knobs(advice(run)["graphs-off-for-expert-exchange"]) == {"--all2all-backend": "deepep_low_latency"}
+    found = advice(run)["graphs-off-for-expert-exchange"]
+    assert knobs(found) == {"--all2all-backend": "deepep_low_latency"}
+    assert found.alternatives == ("prompts and answers on engines of their own, each with its kernels",)
 
 
 def test_releases_without_the_flag_have_a_variable() -> None:

@@ -76,7 +76,10 @@ def test_an_fp8_cache_wants_its_backend_unless_it_cost_the_engine() -> None:
     fallen = a_run(
         set=settings, messages=(V0_FALLBACK, FP8_CACHE), samples=BUSY, version="0.9.0.1", engine="V0"
     )
-    assert knobs(advice(run)["fp8-cache-without-flashinfer"]) == {"VLLM_ATTENTION_BACKEND": "FLASHINFER"}
+    found = advice(run)["fp8-cache-without-flashinfer"]
+    assert knobs(found) == {"VLLM_ATTENTION_BACKEND": "FLASHINFER"}
+    assert ["--kv-cache-dtype auto" in one for one in found.alternatives] == [True]
+    assert [line.line for line in found.evidence] == [10, 2]
     assert "fp8-cache-without-flashinfer" not in advice(fallen)
 
 
@@ -99,6 +102,7 @@ def test_an_fp8_cache_leaves_the_backend_alone_where_a_vision_encoder_takes_it_t
     found = advice(run)["fp8-cache-without-flashinfer"]
     assert "VLLM_ATTENTION_BACKEND" not in knobs(found)
     assert all("--kv-cache-dtype auto" in change.knob for change in found.changes)
+    assert found.alternatives == (), "the change is the other way already"
 
 
 def test_traced_calls_come_first() -> None:

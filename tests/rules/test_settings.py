@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.rules.making import a_run, advice, event, knobs, load
+from tests.tables import for_each
 from vllm_logdoctor.rules import configuration, security
 from vllm_logdoctor.rules.already_right import already_right
 from vllm_logdoctor.rules.engine import settings_findings
@@ -167,6 +168,27 @@ def test_bfloat16_run_as_float16_is_reported_and_left_to_the_user() -> None:
     assert "weights-cast-to-half" not in settings(other)
 
 
+@for_each(
+    ("before", "after", "runs", "reported"),
+    [
+        ("torch.bfloat16", "torch.float16", "float16", True),
+        ("torch.bfloat16", "torch.float16", None, True),
+        ("torch.float32", "torch.float16", None, False),
+        ("torch.bfloat16", "torch.float32", None, False),
+        ("torch.float16", "torch.bfloat16", None, False),
+        # A line before the engine that runs: that one has the type of the checkpoint.
+        ("torch.bfloat16", "torch.float16", "torch.bfloat16", False),
+    ],
+)
+def test_only_bfloat16_that_runs_as_float16_is_reported(
+    before: str, after: str, runs: str | None, reported: bool
+) -> None:
+    run = a_run(reported={"dtype": runs} if runs else {}, messages=(f"Casting {before} to {after}.",))
+    found = settings(run).get("weights-cast-to-half")
+    assert (found is not None) is reported
+    assert found is None or [line.line for line in found.evidence] == ([10, 3] if runs else [10])
+
+
 def test_a_card_without_bfloat16_leaves_no_choice_of_the_type() -> None:
     cast = "Casting torch.bfloat16 to torch.float16."
     turing = "Cannot use FlashAttention-2 backend for Volta and Turing GPUs."
@@ -300,6 +322,31 @@ def test_nothing_is_missing_where_nothing_is_left_to_decide() -> None:
 def test_the_size_of_the_cache_is_missed_where_the_platform_prints_one(platform: str, missed: bool) -> None:
     run = a_run(platform=platform, reported={"dtype": "torch.bfloat16"})
     assert ("KV cache size" in " ".join(unknowns_of(run))) is missed
+
+
+CUT_ARGUMENTS = "non-default args: {'port': 8081, 'model': 'org"
+WHOLE_ARGUMENTS = "non-default args: {'port': 8081}"
+
+
+@for_each(
+    ("line", "given", "command", "said"),
+    [
+        (CUT_ARGUMENTS, True, (), "Complete launch command"),
+        (CUT_ARGUMENTS, True, (Evidence("job.log", 1, "vllm serve org/tiny"),), ""),
+        (WHOLE_ARGUMENTS, True, (), ""),
+        (WHOLE_ARGUMENTS, False, (), "Launch command: keep"),
+        # What a source line of a traceback gives is no list that could be cut.
+        (None, True, (), ""),
+    ],
+)
+def test_a_command_is_missed_where_its_line_is_cut_or_none_is_there(
+    line: str | None, given: bool, command: tuple[Evidence, ...], said: str
+) -> None:
+    run = a_run(reported={"dtype": "auto"}, messages=(line,) if line else ())
+    run.arguments, run.launched_by = {"port": 8081} if given else {}, command
+    missed = [one for one in unknowns_of(run) if "aunch command" in one]
+    assert len(missed) == bool(said)
+    assert not said or missed[0].startswith(said)
 
 
 def test_a_whole_log_with_a_load_misses_nothing() -> None:

@@ -42,12 +42,36 @@ def test_a_slow_stream_of_16_bit_weights_asks_for_fewer_bytes_before_more_reques
         stream(set={"quantization": "fp8"}),
         stream(set={"enforce_eager": True}),
         stream(platform="cpu"),
+        stream(platform="rocm", set={"dtype": "float32"}),
+        stream(set={"speculative_config": {"method": "ngram", "num_speculative_tokens": 3}}),
+        stream(model=Value("org/model-8B-AWQ", "explicit")),
+        a_run(
+            set={"dtype": "bfloat16"},
+            measured={"model_weights_gib": 22.8},
+            samples=load((6, {**ONE, "running": 40, "generation": 300.0})),
+        ),
         a_run(set={"dtype": "bfloat16"}, samples=load((6, ONE))),
     ],
-    ids=["fast", "slower-than-any-card", "quantized", "eager", "cpu", "weights-unknown"],
+    ids=[
+        "fast",
+        "slower-than-any-card",
+        "quantized",
+        "eager",
+        "cpu",
+        "32-bit",
+        "drafts",
+        "quantized-by-its-name",
+        "many",
+        "weights-unknown",
+    ],
 )
 def test_other_streams_do_not(run: Run) -> None:
     assert "decode-limited-by-weight-reads" not in advice(run)
+
+
+@pytest.mark.parametrize("more", [{"platform": "rocm"}, {"set": {"dtype": "half"}}, {"set": {"dtype": None}}])
+def test_streams_of_16_bit_weights_on_any_gpu_do(more: dict[str, Any]) -> None:
+    assert "decode-limited-by-weight-reads" in advice(stream(**more))
 
 
 def climbing(lines: int, prompt: float = 0.0) -> Run:

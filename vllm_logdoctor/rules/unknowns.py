@@ -89,17 +89,15 @@ def _in_job(run: Run) -> str:
     return " in the job script" if run.job is not None else ""
 
 
-def _prints_arguments(run: Run) -> bool:
-    """Return whether a line lists the arguments; what a source line of a traceback gives is no list of them."""
-    return bool(run.arguments) and any(map(run.seen, ("arguments-non-default", "arguments-namespace")))
-
-
 def _launch_unknowns(run: Run) -> Iterator[str]:
     if not run.config and not (run.benchmarks and run.benchmarks[-1].asked):
         yield f"Configuration: {_AT_THE_BEGINNING}."
     elif run.config and run.kind == "server" and not run.arguments:
         yield "Launch command: keep the API server's lines."
-    elif _prints_arguments(run) and not arguments_are_whole(run):
+    elif any(map(run.seen, ("arguments-non-default", "arguments-namespace"))) and not arguments_are_whole(
+        run
+    ):
+        # What a source line of a traceback gives is no list of the arguments.
         yield "Complete launch command (its line is cut or wrapped): write the log to a file, not through a terminal."
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from vllm_logdoctor.catalogue.pages import Signature
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.build_errors import build_failure
@@ -197,7 +196,7 @@ def _from_lines(
             if warns and named.signature.rank != "echo":
                 continue
             alone = named.signature.alone or id(observation.record) in deaths
-            if alone or _explains(named.signature, observation, starts, context):
+            if alone or _explains(observation, starts, context):
                 yield _Candidate(_tier(observation, named), observation, named, observation.place)
                 break
         else:
@@ -260,9 +259,7 @@ def _is_request_text(observation: Observation) -> bool:
     return observation.text.startswith(("Received request", "Generated response", "Added request"))
 
 
-def _explains(
-    signature: Signature, observation: Observation, starts: Sequence[int], context: FailureContext
-) -> bool:
+def _explains(observation: Observation, starts: Sequence[int], context: FailureContext) -> bool:
     """Return whether a broken block follows closely below a line."""
     start = next((start for start in starts if start >= observation.position), None)
     if start is None:

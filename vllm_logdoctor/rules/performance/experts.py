@@ -12,6 +12,7 @@ from vllm_logdoctor.rules.context import (
     message_lines,
     plural,
     sample_lines,
+    setting_lines,
 )
 from vllm_logdoctor.rules.model import Change, Effect
 from vllm_logdoctor.rules.rule import Advice, Rule
@@ -51,7 +52,7 @@ def graphs_off_for_expert_exchange(case: RuleContext) -> Advice | None:
     )
     return Advice(
         text,
-        message_lines(case, *GRAPHS_OFF),
+        (*message_lines(case, *GRAPHS_OFF), *setting_lines(case, "all2all_backend")),
         confidence="high",
         changes=_exchange_change(case)
         or (action(f"{DECODE_KERNELS} as the all-to-all backend, in the words of your release"),),

@@ -74,7 +74,13 @@ def kv_cache_preemption(case: RuleContext) -> Advice | None:
         (
             *sample_lines(case, full),
             *message_lines(case, "preempted", *CACHE_BY_DEFAULT),
-            *setting_lines(case, "kv_cache_tokens", "available_kv_cache_gib"),
+            *setting_lines(
+                case,
+                "kv_cache_tokens",
+                "available_kv_cache_gib",
+                "gpu_memory_utilization",
+                "num_gpu_blocks_override",
+            ),
         ),
         confidence="high",
         severity="medium" if case.is_brief("kv-cache-limited") or not waiting else None,

@@ -132,7 +132,10 @@ def cache_larger_than_load(case: RuleContext) -> Advice | None:
     note = "a larger load then waits; one step down at a time"
     return Advice(
         text,
-        (*sample_lines(case, load.busy[:1]), *setting_lines(case, "available_kv_cache_gib")),
+        (
+            *sample_lines(case, load.busy[:1]),
+            *setting_lines(case, "available_kv_cache_gib", "gpu_memory_utilization"),
+        ),
         confidence="medium",
         changes=flag(case, "--gpu-memory-utilization", memory.utilization, target, "needs-test", note),
         effect=Effect(

@@ -218,7 +218,7 @@ def speculative_decoding_eats_token_budget(case: RuleContext) -> Advice | None:
     )
     return Advice(
         text,
-        message_lines(case, "speculative-token-budget"),
+        (*message_lines(case, "speculative-token-budget"), *setting_lines(case, "max_num_batched_tokens")),
         confidence="medium",
         changes=changes,
         alternatives=("a smaller --max-num-seqs, if so many requests never run at once",),
