@@ -30,7 +30,7 @@ _FUNCTIONS: tuple[tuple[BlockPhase, str], ...] = (
         r"|download_and_prepare_model"),
     ("kv-cache", r"initialize_kv_cache\w*|_allocate_kv_cache\w*|initialize_cache|_initialize_kv_caches"
         r"|get_kv_cache_configs?|check_enough_kv_cache_memory|raise_if_cache_size_invalid"
-        r"|initialize_from_config|_?init_cache(?:_engine)?"),
+        r"|initialize_from_config|register_kv_caches|_?init_cache(?:_engine)?"),
     ("serving", r"run_busy_loop|_process_engine_step|run_engine_loop|engine_step"
         r"|start_worker_execution_loop|step_with_batch_queue|_run_engine|run_engine|generate"
         r"|output_handler|process_input_sockets|execute_model|execute_model_req|step_async"
@@ -86,7 +86,11 @@ def phase_of_block(block: Block) -> BlockPhase:
     announced = next((phase for phase, words in _ANNOUNCED if words.search(block.announcement)), None)
     if announced and not (announced == "serving" and is_of_start(block)):
         return announced
-    if any(_function(frame) == "__init__" and _MODEL_FILES.search(frame.file) for frame in frames):
+    if any(
+        _LOADER_FILES.search(frame.file)
+        or (_function(frame) == "__init__" and _MODEL_FILES.search(frame.file))
+        for frame in frames
+    ):
         return "load-weights"
     return "import" if _imports(frames) else ""
 
@@ -105,6 +109,7 @@ def _without_packages(frames: Sequence[Frame]) -> Sequence[Frame]:
 
 # vllm/model_executor/models/llama.py, in __init__: the model is built, and its weights get their places
 _MODEL_FILES = lazy_pattern(r"vllm\w*/model_executor/(?:models|layers|parallel_utils)/")
+_LOADER_FILES = lazy_pattern(r"vllm\w*/model_executor/model_loader/")
 _IMPORT = lazy_pattern(r"(?:from|import) ")
 _IMPORTERS = frozenset({"_call_with_frames_removed", "import_module", "_gcd_import", "exec_module"})
 
@@ -128,6 +133,8 @@ _ENGINE_FILES = lazy_pattern(
 _CONSTRUCTORS = frozenset(
     {"__init__", "from_engine_args", "from_vllm_config", "_init_executor", "run_mp_engine", "_dummy_run", "make_client", "launch_core_engines"}
 )  # fmt: skip
+# parser.add_argument("--port", type=int)      args = parser.parse_args()
+_PARSING_CODE = lazy_pattern(r"(?:\w+ = )?parser\.(?:add|parse)_\w+\(")
 # uvloop.run(run_server(args))     (a server that is up ends without a traceback of its own)
 # engine_core = EngineCoreProc(*args, **kwargs)      llm = LLM(model="x")      from vllm import LLM, SamplingParams
 _STARTING_CODE = lazy_pattern(
@@ -140,7 +147,10 @@ def is_of_start(block: Block) -> bool:
     frames = [frame for one in block.raised for frame in one.frames]
     return any(
         _STARTING_CODE.match(frame.code)
-        or (_function(frame) in _CONSTRUCTORS and _ENGINE_FILES.search(frame.file))
+        or (
+            (_function(frame) in _CONSTRUCTORS or _PARSING_CODE.match(frame.code))
+            and _ENGINE_FILES.search(frame.file)
+        )
         for frame in frames
     )
 
