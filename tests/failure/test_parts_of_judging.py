@@ -11,7 +11,7 @@ from tests.rules.making import record
 from tests.tables import for_each
 from vllm_logdoctor.rules.failure.context import Observation
 from vllm_logdoctor.rules.failure.judge import _in_a_test, _is_of_importlib
-from vllm_logdoctor.rules.failure.matching import _begun_above
+from vllm_logdoctor.rules.failure.matching import _begun_above, _wrapped
 from vllm_logdoctor.rules.failure.requests import _place
 from vllm_logdoctor.rules.failure.root import _explains
 from vllm_logdoctor.rules.model import Change, Finding
@@ -83,6 +83,39 @@ def test_a_line_that_a_terminal_broke_has_its_beginning_right_above(
     context: Any = SimpleNamespace(trail=[above, record(rest, 2)])
     found = _begun_above(seen(rest, 2, 1, **more), context)
     assert found == ([above] if joined else [])
+
+
+BROKEN = "ptxas app.ptx, line 9; fatal : Unsupported .version in the assembler"
+
+
+@for_each(
+    ("below", "more", "joined"),
+    [
+        (record("7.5; current version is '6.3'", 2, ""), {}, True),
+        (record("of the assembler", 2, ""), {}, True),
+        (record("7.5; current version", 2, "INFO"), {}, False),
+        (record("7.5; current version", 3, ""), {}, False),
+        (replace(record("7.5; current version", 2, ""), file=1), {}, False),
+        (record("  7.5; current version", 2, ""), {}, False),
+        (record("ninja: build stopped", 2, ""), {}, False),
+        (record("Another line", 2, ""), {}, False),
+        (record("7.5; current version", 2, ""), {"level": "ERROR"}, False),
+        (record("7.5; current version", 2, ""), {"raised": a_failure()}, False),
+        (record("7.5; current version", 2, ""), {"text": "fatal : short"}, False),
+    ],
+)
+def test_a_bare_line_that_breaks_off_goes_on_in_the_next_one(
+    below: Any, more: dict[str, Any], joined: bool
+) -> None:
+    context: Any = SimpleNamespace(trail=[record(BROKEN, 1, ""), below])
+    found = _wrapped(seen(**{"text": BROKEN, **more}), context)
+    assert found == ([below] if joined else [])
+
+
+def test_an_indented_line_goes_on_in_an_indented_one_with_any_letter() -> None:
+    below = record("  Another line", 2, "")
+    context: Any = SimpleNamespace(trail=[record("x"), below])
+    assert _wrapped(seen(f"  {BROKEN}"), context) == [below]
 
 
 @for_each(

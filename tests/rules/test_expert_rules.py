@@ -76,6 +76,9 @@ def test_moving_experts_is_reported_with_what_it_takes_of_the_time() -> None:
     found = advice(run)["expert-rebalancing-stalls"]
     assert found.effect is not None
     assert found.effect.high == pytest.approx(1 / (1 - 6 / 120), abs=0.001)
+    assert found.effect.basis == "2 x 3 s of 120 s, if all of it is saved"
+    assert "moved experts 2 times, about 3 s each" in found.explanation
+    assert "about 5 % of the time with requests" in found.explanation
 
 
 def test_a_short_move_in_a_long_load_is_not_worth_a_change() -> None:

@@ -39,6 +39,14 @@ def test_a_small_model_over_pcie_becomes_replicas() -> None:
     assert "4.40 GiB" in found.explanation
 
 
+@pytest.mark.parametrize(("running", "severity"), [(3, "medium"), (4, "high"), (5, "high")])
+def test_a_split_matters_less_where_fewer_requests_run_than_there_are_ranks(
+    running: int, severity: str
+) -> None:
+    found = small_model(samples=load((9, {**LOADED, "running": running})))["small-model-split-over-cards"]  # type: ignore[index]
+    assert found.severity == severity
+
+
 def test_a_single_stream_gets_no_promise_of_throughput() -> None:
     found = small_model(samples=load((9, {**LOADED, "running": 1})))["small-model-split-over-cards"]  # type: ignore[index]
     assert found.effect is None

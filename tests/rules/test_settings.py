@@ -412,6 +412,20 @@ def test_weights_that_the_loader_skips_are_ascribed_to_the_part_that_their_names
     assert said in settings(a_run(messages=tuple(lines)))["weights-left-out"].explanation
 
 
+@pytest.mark.parametrize(("skipped", "whole"), [(2, True), (9, False)])
+def test_all_skipped_weights_are_spoken_of_where_the_log_was_read_with_all_their_names(
+    skipped: int, whole: bool
+) -> None:
+    lines = [
+        f"Parameter visual.blocks.{one}.weight not found in params_dict, skip loading" for one in range(2)
+    ]
+    run = a_run(messages=tuple(lines))
+    run.messages["weight-without-place-skipped"].count = skipped
+    said = settings(run)["weights-left-out"].explanation
+    assert (f"All {skipped} are of" in said) is whole
+    assert ("The first ones and the last one are of" in said) is not whole
+
+
 def test_a_format_that_the_card_does_not_compute_in_is_not_called_right() -> None:
     warned = (
         "Your GPU does not have native support for FP4 computation but FP4 quantization is being used."
