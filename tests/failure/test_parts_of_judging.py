@@ -13,7 +13,7 @@ from vllm_logdoctor.rules.failure.context import Observation
 from vllm_logdoctor.rules.failure.judge import _in_a_test, _is_of_importlib
 from vllm_logdoctor.rules.failure.matching import _begun_above, _wrapped
 from vllm_logdoctor.rules.failure.requests import _place
-from vllm_logdoctor.rules.failure.root import _explains
+from vllm_logdoctor.rules.failure.root import _explains, _repeats
 from vllm_logdoctor.rules.model import Change, Finding
 from vllm_logdoctor.run.blocks import Frame, Raised
 
@@ -169,3 +169,41 @@ def test_places_of_the_import_system_tell_nothing() -> None:
         record('  File "<frozen importlib._bootstrap>", line 241, in _call_with_frames_removed')
     )
     assert not _is_of_importlib(record(f'  File "{VLLM}", line 241, in load'))
+
+
+@for_each(
+    ("above", "torn", "repeated"),
+    [
+        ({}, {}, True),
+        ({"named": False}, {}, False),
+        ({"process": "Other"}, {}, False),
+        ({"end": 0}, {}, False),
+        ({"fatal": False}, {}, False),
+        ({}, {"named": True}, False),
+        ({"process": ""}, {"process": ""}, False),
+    ],
+)
+def test_a_torn_traceback_repeats_the_exception_that_its_process_raised_a_little_above(
+    above: dict[str, Any], torn: dict[str, Any], repeated: bool
+) -> None:
+    def block(first: int, end: int, named: bool, process: str = "Worker", **_: Any) -> Any:
+        raised = SimpleNamespace(type="ValueError" if named else "")
+        lines = [record("x", first), record("x", end)]
+        return SimpleNamespace(
+            process=SimpleNamespace(name=process), last_raised=raised, records=lines, first=lines[0]
+        )
+
+    one, other = (
+        {"first": 0, "end": 9000, "named": True, **above},
+        {"first": 9010, "end": 9020, "named": False, **torn},
+    )
+    blocks = [block(**one), block(**other)]
+    blocks[1].process = (
+        blocks[0].process
+        if torn.get("process", "Worker") == above.get("process", "Worker")
+        else blocks[1].process
+    )
+    context: Any = SimpleNamespace(
+        blocks=blocks, ending=SimpleNamespace(fatal=[0, 1] if above.get("fatal", True) else [1])
+    )
+    assert _repeats(context, 1) is repeated

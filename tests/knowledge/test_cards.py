@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.tables import for_each
 from vllm_logdoctor.knowledge.cards import card_for
@@ -82,3 +83,16 @@ def test_siblings_are_not_mixed_up() -> None:
 def test_no_text_breaks_the_search(text: str) -> None:
     card = card_for(text)
     assert card is None or card.source
+
+
+def test_the_fastest_variant_bounds_a_figure_that_all_of_them_have() -> None:
+    one = card_for("NVIDIA H100 80GB HBM3")
+    assert one is not None
+    assert one.fastest("bandwidth_gbs") is one, "a card without variants is its own bound"
+    slow, fast = (
+        replace(one, name=name, fp16_tflops=figure, fp8_tflops=None)
+        for name, figure in (("slow", 10), ("fast", 20))
+    )
+    several = replace(one, variants=(slow, fast))
+    assert several.fastest("fp16_tflops") is fast
+    assert several.fastest("fp8_tflops") is several, "a variant without the figure leaves it open"

@@ -1,5 +1,7 @@
 """Versions are read as logs print them, and stand for the newest release that is not above them."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,3 +72,22 @@ def test_at_least_is_undecided_without_a_version() -> None:
 def test_no_text_breaks_the_reading(text: str) -> None:
     version = parse_version(text)
     assert version is None or version.release
+
+
+def test_releases_order_by_their_parts_and_what_came_before_them() -> None:
+    ordered = [
+        "0.9.0.dev5",
+        "0.9.0rc1.dev2",
+        "0.9.0rc1",
+        "0.9.0rc2",
+        "0.9.0",
+        "0.9.0.post0",
+        "0.9.0.post1.dev3",
+        "0.9.0.post1",
+        "0.9.0.1",
+        "0.9.1",
+    ]
+    versions = [parse_version(one) for one in ordered]
+    assert None not in versions
+    keys = [one.sort_key for one in versions if one is not None]
+    assert all(one < other for one, other in pairwise(keys))

@@ -128,7 +128,7 @@ def held_by_few(full: Sequence[Span]) -> int:
     """Return how many requests hold the cache between them; 0 where many do, or where it is full to the end."""
     most = max((span.sample.running or 0 for span in full), default=0)
     usage = max((span.sample.kv_usage or 0.0 for span in full), default=0.0)
-    return most if 0 < most <= FEW_REQUESTS and usage < KV_FULL else 0
+    return most if most <= FEW_REQUESTS and usage < KV_FULL else 0
 
 
 def _shorter_requests(case: RuleContext, few: int, many_sequences: bool) -> Change:
