@@ -194,3 +194,12 @@ def test_a_stack_that_pybind_prints_below_the_exception_gives_its_places_outermo
         ("load", 12),
         ("get_num_layers", 120),
     ]
+
+
+def test_a_repr_that_the_logger_prints_above_its_traceback_is_part_of_it_and_the_line_before_introduces_both():
+    repr_and_traceback = framed("EngineCore pid=7", ["RuntimeError('no room')", *RESET])
+    (alone,) = read(repr_and_traceback)
+    assert alone.introduction.message == "RuntimeError('no room')"
+    (introduced,) = read([*framed("EngineCore pid=7", ["The worker gave up:"]), *repr_and_traceback])
+    assert introduced.introduction.message == "The worker gave up:"
+    assert introduced.last_raised.statement == "RuntimeError: Connection reset by peer"

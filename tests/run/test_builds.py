@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from tests.rules.making import record
+from tests.tables import for_each
 from vllm_logdoctor import analyze
+from vllm_logdoctor.run.builds import is_build
 
 _COMPILER = """\
 Building wheels for collected packages: vllm
@@ -138,3 +141,29 @@ def test_a_file_that_docker_does_not_find_is_the_failure(tmp_path):
     (root,) = [finding for finding in _first_run(tmp_path, text).findings if finding.role == "root"]
     assert root.id == "unclassified-failure"
     assert len(root.evidence) == 1
+
+
+@for_each(
+    ("behind", "builds"),
+    [
+        ([], True),
+        (["serve.sh: error: no model is given"], False),
+        (["/usr/bin/python3: fatal error: no module"], False),
+        (["no error: all is well"], True),
+        # What the command did last counts: its last three lines, of which an empty one is none.
+        (["serve.sh: error: no model is given", "one", "two"], False),
+        (["serve.sh: error: no model is given", "one", "two", "three"], True),
+        (["serve.sh: error: no model is given", "  ", "  ", "  "], False),
+    ],
+)
+def test_a_command_that_fails_behind_a_finished_installation_makes_a_log_of_a_job(
+    behind: list[str], builds: bool
+) -> None:
+    steps = ["Collecting torch==2.4.0", "Building wheels for collected packages: vllm"]
+    done = "Successfully installed torch-2.4.0 vllm-0.6.3"
+    assert is_build([record(text) for text in [*steps, done]]) is True
+    lines = [record(text, number) for number, text in enumerate([*steps, done, *behind], 1)]
+    assert is_build(lines) is builds
+    # Without an installation that is done, or above its end, the error is the installation's.
+    assert is_build([record(text, n) for n, text in enumerate([*steps, *behind])]) is True
+    assert is_build([record(text, n) for n, text in enumerate([*steps, *behind, done])]) is True
