@@ -14,7 +14,7 @@ from vllm_logdoctor.run.sampling import RecordBudget, RecordSampler, template_of
 
 def kept_of(*messages: str, serious: bool = True, left: int = 1000) -> tuple[list[str], int]:
     """Return the messages that a sampler of two first and two last records keeps, and how many it left out."""
-    small = dict(FIRST=2, LAST=2, _LEAST=1, ERRORS=6, ERRORS_OF_A_KIND=3)
+    small = {"FIRST": 2, "LAST": 2, "_LEAST": 1, "ERRORS": 6, "ERRORS_OF_A_KIND": 3}
     with patch.multiple(sampling, **small):
         sampler = RecordSampler(RecordBudget(left))
         for message in messages:
@@ -48,7 +48,9 @@ def test_long_messages_are_cut_once_they_are_too_many() -> None:
     assert [len(one) for one in kept] == [1001, 1001, 1000, 1000]
 
 
-@for_each(("level", "kept"), [("DEBUG", False), ("INFO", False), ("", True), ("WARNING", True), ("ERROR", True)])
+@for_each(
+    ("level", "kept"), [("DEBUG", False), ("INFO", False), ("", True), ("WARNING", True), ("ERROR", True)]
+)
 def test_an_unknown_line_of_the_middle_is_kept_unless_it_only_informs(level: str, kept: bool) -> None:
     with patch.multiple(sampling, FIRST=1, LAST=1, _LEAST=1):
         builder = RunBuilder(1, ["vllm.log"])
