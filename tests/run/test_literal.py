@@ -88,3 +88,33 @@ def test_deep_nesting_ends() -> None:
 def test_a_number_beyond_any_setting_stays_text(text: str, value: Any) -> None:
     (found,) = read_pairs(f"n={text}").values()
     assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        # What stands between values, and what values and names begin with.
+        ("x=1, xy=2", {"x": 1, "xy": 2}),
+        ("a=1,\tb=2,\r\nc= [ 1 ,2 ] ", {"a": 1, "b": 2, "c": [1, 2]}),
+        ("a=(1, 2), b=P(), c=P(1), d=P(1, 2), e=P(n=1)", {"a": [1, 2], "b": [], "c": 1, "d": [1, 2], "e": {"n": 1}}),
+        ("path=/data/a[1], b=f(x))", {"path": "/data/a[1]", "b": "x"}),
+        ("a=/opt/{x, y}, b=2", {"a": "/opt/{x, y}", "b": 2}),
+        ("a=/opt/x y=2", {"a": "/opt/x", "y": 2}),
+        # What has no name is passed over.
+        ("7, 'x', [1], a=1", {"a": 1}),
+        (", , a=1", {"a": 1}),
+        ("a=None, b=null, c=true, d=False, e=Nonesuch", {"a": None, "b": None, "c": True, "d": False, "e": "Nonesuch"}),
+        ("a='it\\'s\\n', b=\"x\\ty\"", {"a": "it's\n", "b": "x\ty"}),
+        # What is cut ends there.
+        ("a=[1, 2", {"a": [1, 2]}),
+        ("a={'b': 1", {"a": {"b": 1}}),
+        ("a='b", {"a": "b"}),
+        ("a=<E.B: 2", {"a": "B"}),
+        ("a={'b'", {"a": ["b"]}),
+        ("a={1: 2, (3, 4): 5}", {"a": {"1": 2, "[3, 4]": 5}}),
+        ("a=.5, b=-3, c=1e3, d=1.2.3, e=12GB", {"a": 0.5, "b": -3, "c": 1000.0, "d": "1.2.3", "e": "12GB"}),
+        ("a=<class 'x'>, b=<function f at 0x1>, c=<A.B: 1>", {"a": "class 'x'", "b": "function f at 0x1", "c": "B"}),
+    ],
+)  # fmt: skip
+def test_pairs_of_all_kinds(text: str, pairs: dict[str, Any]) -> None:
+    assert read_pairs(text) == pairs

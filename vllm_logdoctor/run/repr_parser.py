@@ -107,8 +107,6 @@ class _Reader:
 
     def _arguments(self, depth: int) -> Any:
         """Arguments of an object: named ones as a dict, positional ones alone as a list."""
-        inner = _Reader(self._text)
-        inner._at = self._at
         start = self._skip()
         word = _WORD.match(self._text, start)
         if word and self._text[word.end() : word.end() + 1] == "=":
@@ -133,7 +131,7 @@ class _Reader:
         return "".join(out)
 
     def _mapping(self, depth: int) -> Any:
-        found: dict[Any, Any] = {}
+        found: dict[str, Any] = {}
         members: list[Any] = []
         self._at += 1
         while self._skip() < len(self._text):
@@ -145,9 +143,7 @@ class _Reader:
             self._skip()
             if self._text[self._at : self._at + 1] == ":":
                 self._at += 1
-                found[key if isinstance(key, str | int | float | bool) else str(key)] = self.value(
-                    stop=",}", depth=depth + 1
-                )
+                found[str(key)] = self.value(stop=",}", depth=depth + 1)
             else:
                 members.append(key)
             self._skip()
