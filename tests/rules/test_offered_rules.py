@@ -6,8 +6,9 @@ from collections import Counter
 
 import pytest
 
-from tests.rules.making import a_run, advice, knobs, load
+from tests.rules.making import a_run, advice, knobs, load, record
 from vllm_logdoctor.rules import configuration
+from vllm_logdoctor.rules.already_set import _prints
 from vllm_logdoctor.rules.engine import settings_findings
 from vllm_logdoctor.run.model import Evidence, Value
 
@@ -107,7 +108,25 @@ def test_an_fp8_cache_leaves_the_backend_alone_where_a_vision_encoder_takes_it_t
 
 def test_traced_calls_come_first() -> None:
     run = a_run(set={"enforce_eager": True}, messages=(TRACED,), samples=BUSY)
-    assert next(iter(advice(run))) == "every-call-traced"
+    found = advice(run)
+    assert next(iter(found)) == "every-call-traced"
+    assert [line.line for line in found["every-call-traced"].evidence] == [10]
+
+
+@pytest.mark.parametrize(
+    ("said", "printed"),
+    [
+        ("--block-size 16", True),
+        ("block_size=16", True),
+        ("the `block_size` argument", True),
+        ("{'block_size': 16}", True),
+        ("block size of 16", False),
+        ("--max-num-seqs 16", False),
+    ],
+)
+def test_a_log_speaks_of_a_setting_in_the_ways_that_vllm_writes_it(said: str, printed: bool) -> None:
+    run = a_run(records=[record(said)])
+    assert _prints(run, "--block-size") is printed
 
 
 @pytest.mark.parametrize(("status", "speaks"), [(200, True), (404, False)])
