@@ -489,7 +489,7 @@ def test_a_check_that_asks_for_what_the_server_has_is_of_the_draft_model() -> No
 def test_a_step_of_the_first_screen_names_two_of_its_lines_and_counts_the_others() -> None:
     screen = vllm_logdoctor.analyze("fixtures/vllm-0.11.2-kv-starved.log").to_markdown().split("\n## ")[0]
     step = next(line for line in screen.splitlines() if line.startswith("1. "))
-    assert "(KV cache full: requests queue or are preempted [L129, L103 and 2 more])" in step
+    assert "(KV cache full: requests queue or are preempted [L129, L103 and 3 more])" in step
 
 
 def test_a_list_of_models_is_no_answered_load() -> None:
