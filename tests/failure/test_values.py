@@ -73,7 +73,7 @@ DRAFT = {"platform": "cuda", "version": "0.22.0"}
         (NO_CACHE, {"host_free": 9.0}, {"host_cache": 4, "device_share": None}),
         (NO_CACHE, {"host_free": 1.5}, {"host_cache": None}),
         # A step brings a GiB: it does not help where more is missing.
-        (NO_CACHE, {"gpu_memory_utilization": 0.8, "available": -1.0}, {"higher_utilization": 0.85, "device_share": 0.8}),
+        (NO_CACHE, {"gpu_memory_utilization": 0.8, "available_kv_cache_gib": -1.0}, {"higher_utilization": 0.85, "device_share": 0.8}),
         (NO_CACHE, {"gpu_memory_utilization": 0.8, "available_kv_cache_gib": -1.1}, {"higher_utilization": None, "lower_utilization": 0.75}),
         ("port-in-use", {"port": 8000}, {"other_port": 8001}),
         ("port-in-use", {"port": 65535}, {"other_port": None}),
