@@ -19,7 +19,7 @@ OLD_GRAPHS = [
     START[1],
     START[2],
     *FAILED_LOAD[4:6],
-    '(EngineCore_DP0 pid=9) ERROR 05-01 10:05:20 [core.py:708]   File "/root/.cache/vllm/torch_compile_cache/1f2e3d/rank_0_0/inductor_cache/ab/cab.py", line 90, in call',
+    '(EngineCore_DP0 pid=9) ERROR 05-01 10:05:20 [core.py:708]   File "/srv/.cache/vllm/torch_compile_cache/1f2e3d/rank_0_0/inductor_cache/ab/cab.py", line 90, in call',
     "(EngineCore_DP0 pid=9) ERROR 05-01 10:05:20 [core.py:708]     arg0_1, arg1_1 = args",
     "(EngineCore_DP0 pid=9) ERROR 05-01 10:05:20 [core.py:708] ValueError: not enough values to unpack (expected 2, got 1)",
 ]

@@ -35,6 +35,7 @@ ENDPOINTS = 6
 MOST_HOLES = 3
 # Error in chat completion stream generator.
 _STREAM_FAILED = lazy_pattern(r"^Error in [\w ]{1,40} stream generator\.?$")
+_AT_BEGINNING = " A status is logged when the answer begins: "
 FEW_AT_ONCE = 4
 COLUMNS = 60
 Pick = Callable[[Point], float | None]
@@ -275,10 +276,10 @@ def _begun(page: Page, streamed: bool) -> str:
     streams = [one for one in trail_of(page.run) if _STREAM_FAILED.search(one.message)]
     if streams:
         failed = f"{plural(len(streams), 'stream')} failed after that"
-        return f" A status is logged when the answer begins: {failed}{page.cited(map(page.run.evidence, streams))}."
+        return f"{_AT_BEGINNING}{failed}{page.cited(map(page.run.evidence, streams))}."
     broken = page.run.outcome == "crashed_while_serving" and any(one.running for one in page.run.samples[-1:])
-    said = " A status is logged when the answer begins: the crash may have cut off streamed answers with status 200."
-    return said if broken and streamed else ""
+    cut = f"{_AT_BEGINNING}the crash may have cut off streamed answers with status 200."
+    return cut if broken and streamed else ""
 
 
 def _doubt(page: Page) -> str:
