@@ -81,3 +81,68 @@ def test_starts_of_a_client_are_told_apart_by_what_differs() -> None:
     assert "| `request_rate` | 0.5 | 1.0 |" in text
     assert "`model=org/m`" in text
     assert "request_rate=" not in text
+
+
+def failed_requests(*errors: str) -> list[str]:
+    """Return what a client prints of failed requests above its result."""
+    tracebacks = (
+        [
+            f"Error {number}: Traceback (most recent call last):",
+            '  File "/venv/lib/python3.12/site-packages/vllm/benchmarks/lib/endpoint_request_func.py", line 90, in async_request_openai_completions',
+            "    async with session.post(url=url, json=body) as response:",
+            '  File "/venv/lib/python3.12/site-packages/aiohttp/streams.py", line 70, in read',
+            "    await self._waiter",
+            error,
+            "",
+        ]
+        for number, error in enumerate(errors)
+    )
+    return [
+        "Failed requests during benchmark run detected (capping to 10):",
+        *(line for one in tracebacks for line in one),
+    ]
+
+
+_DISCONNECTED = "aiohttp.client_exceptions.ServerDisconnectedError: Server disconnected"
+
+
+def with_failures(succeeded: float, failed: float, *errors: str) -> list[str]:
+    arguments, result = client("inf", successful=succeeded)[1:2], client("inf", successful=succeeded)[2:]
+    return [
+        SAMPLING,
+        *arguments,
+        *failed_requests(*errors),
+        result[0],
+        result[1],
+        f"Failed requests:    {failed}",
+        *result[2:],
+    ]
+
+
+def test_a_complete_result_is_the_outcome_of_a_benchmark_and_its_failed_requests_are_a_finding() -> None:
+    text = report(*with_failures(99.0, 1.0, _DISCONNECTED))
+    assert text.startswith("# BENCHMARK CLIENT: results")
+    assert "| Failed requests | 1 |" in text
+    assert "**1 of 100 requests of the benchmark failed**" in text
+    assert "closed the connection before its answer was complete" in text
+
+
+def test_many_failed_requests_of_a_benchmark_have_a_step() -> None:
+    text = report(*with_failures(60.0, 40.0, _DISCONNECTED, _DISCONNECTED))
+    assert "40 of 100 requests of the benchmark failed" in text
+    assert "Read the log of the server" in text
+
+
+@pytest.mark.parametrize(
+    "head", [(), ("INFO 03-04 10:00:00 [__init__.py:241] Automatically detected platform cuda.",)]
+)
+def test_a_benchmark_without_a_succeeded_request_failed_by_its_error(head: tuple[str, ...]) -> None:
+    text = report(*head, *with_failures(0.0, 100.0, _DISCONNECTED))
+    assert not text.startswith("# BENCHMARK CLIENT")
+    assert text.startswith("# CLIENT FAILED: The server's response ended early")
+    assert "requests of the benchmark failed" not in text
+
+
+def test_an_error_behind_the_result_of_a_benchmark_is_not_counted_in_it() -> None:
+    text = report(*client("inf"), *failed_requests(_DISCONNECTED))
+    assert not text.startswith("# BENCHMARK CLIENT")

@@ -187,8 +187,11 @@ def _identify(run: Run, builder: RunBuilder) -> None:
     unnamed = run.kind == "unknown" or (run.launched_by and not run.accesses)
     if unnamed and run.server == VLLM and not run.vllm_records:
         # A launch command above the output of a client or a build is no line of the server.
-        others = _kind_of_others(trail_of(run))
+        others = _kind_of_others(run)
         run.kind = run.kind if others == "unknown" else others
+    elif unnamed and "benchmark-arguments" in run.messages and not (builder.openers or builder.ready):
+        # A benchmark's client imports vLLM, which logs its platform.
+        run.kind = "client" if _is_failed_client(run) else run.kind
     if run.kind == "offline" and (failed_tests(trail_of(run)) or is_of_pytest(trail_of(run))):
         run.kind = "test"
     run.model = model_of(builder)
@@ -199,17 +202,24 @@ _OF_SERVER = "Exception in ASGI application"
 """Beside the output of a test that asks a server, somebody pasted the server's own lines."""
 
 
-def _kind_of_others(trail: Sequence[Record]) -> Kind:
-    """Return what wrote a log without a line of vLLM's loggers: a build, tests, a container, a client, an offline engine's bar, or unknown."""
+def _kind_of_others(run: Run) -> Kind:
+    """Return what wrote a log without an engine's lines: a build, tests, a container, a client that failed, an offline engine's bar, or unknown."""
+    trail = trail_of(run)
     if is_build(trail):
         return "build"
     if failed_tests(trail) or (is_of_pytest(trail) and not any(_OF_SERVER in one.message for one in trail)):
         return "test"
     if refused_start(trail) is not None:
         return "container"
-    if failed_requests(trail)[1]:
+    if _is_failed_client(run):
         return "client"
     return "offline" if any(one.message.startswith("Processed prompts: ") for one in trail) else "unknown"
+
+
+def _is_failed_client(run: Run) -> bool:
+    """Return whether a client's request failed, and no result of a benchmark follows that counts it beside others."""
+    results = [one.evidence[-1].line for one in run.benchmarks if one.figures.get("Successful requests")]
+    return any(one.line > max(results, default=0) for one in failed_requests(trail_of(run))[1])
 
 
 def _configuration(run: Run, builder: RunBuilder) -> dict[str, Any]:

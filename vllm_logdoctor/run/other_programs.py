@@ -9,6 +9,7 @@ from msgspec import Struct
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.blocks import Block
+from vllm_logdoctor.run.model import Benchmark, Run
 from vllm_logdoctor.run.owners import is_file_of_vllm
 
 # openai.BadRequestError: Error code: 400 - {'object': 'error', 'message': '...', 'type': 'BadRequestError', 'param': None, 'code': 400}
@@ -184,6 +185,7 @@ def failed_tests(records: Sequence[Record]) -> dict[str, Record]:
 
 # vllm/benchmarks/serve.py      vllm/benchmarks/lib/ready_checker.py      vllm/entrypoints/cli/benchmark/serve.py
 _OF_BENCHMARK = lazy_pattern(r"/vllm/benchmarks/|/entrypoints/cli/(?:benchmark/|main\.py)")
+_OF_REQUEST = lazy_pattern(r"/vllm/benchmarks/lib/\w*request_func\.py$")
 _OF_CLIENT = lazy_pattern(r"/vllm/benchmarks/(?:serve|lib/)")
 
 
@@ -192,3 +194,17 @@ def is_of_benchmark_client(blocks: Sequence[Block]) -> bool:
     files = {frame.file for block in blocks for one in block.raised for frame in one.frames}
     own = [file for file in files if is_file_of_vllm(file)]
     return any(map(_OF_CLIENT.search, own)) and all(map(_OF_BENCHMARK.search, own))
+
+
+def counted_in(block: Block, run: Run) -> Benchmark | None:
+    """Return the result in which a benchmark's client counts the failed request whose traceback it printed, if others succeeded; else None.
+
+    Failed requests during benchmark run detected (capping to 10):      Error 0: Traceback (most recent call last):
+    """
+    file, line = run.evidence(block.first).file, block.first.line
+    ends = ((one, one.evidence[-1]) for one in run.benchmarks)
+    result = next((one for one, end in ends if end.file == file and end.line > line), None)
+    if result is None or not result.figures.get("Successful requests"):
+        return None
+    own = [frame.file for one in block.raised for frame in one.frames if is_file_of_vllm(frame.file)]
+    return result if own and all(map(_OF_REQUEST.search, own)) else None

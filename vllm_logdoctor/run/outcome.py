@@ -47,7 +47,7 @@ from vllm_logdoctor.run.lifecycle import (
     within_engine,
 )
 from vllm_logdoctor.run.model import Outcome, Run
-from vllm_logdoctor.run.other_programs import is_of_benchmark_client
+from vllm_logdoctor.run.other_programs import counted_in, is_of_benchmark_client
 from vllm_logdoctor.run.owners import PROGRAM, acting_frames, is_file_of_vllm, owner_of
 from vllm_logdoctor.run.termination import REQUESTED, Stop, by_cause, stops_in
 
@@ -123,6 +123,8 @@ class _Judge:
         self.stop = self._first_stop()
 
     def _kind(self, block: Block) -> BlockKind:
+        if counted_in(block, self.run) is not None:
+            return "noise"
         return "request" if is_utility_call(block) and not self.offline else kind_of_block(block)
 
     def ending(self) -> Ending:

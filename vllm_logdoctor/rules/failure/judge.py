@@ -18,6 +18,7 @@ from vllm_logdoctor.rules.failure.nonfatal import (
     limit_findings,
     transfer_findings,
 )
+from vllm_logdoctor.rules.failure.other_output import benchmark_findings
 from vllm_logdoctor.rules.failure.pytest_output import has_several_errors, steps_of_test
 from vllm_logdoctor.rules.failure.requests import REFUSED, request_findings
 from vllm_logdoctor.rules.failure.root import Verdict, verdict_of
@@ -76,6 +77,7 @@ def failures_of(run: Run) -> tuple[Outcome, tuple[Finding, ...]]:
         *transfer_findings(context, rules),
         *limit_findings(context, rules, facts),
         *request_findings(context, rules, facts),
+        *benchmark_findings(context, rules),
         *caller_findings(context, rules),
     )
     outcome = _settled_outcome(context, findings)

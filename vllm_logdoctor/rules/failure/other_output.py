@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
 from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.build_errors import INSTALL_BUILT
 from vllm_logdoctor.rules.failure.context import FailureContext
 from vllm_logdoctor.rules.failure.own_steps import WHOLE_OUTPUT
@@ -20,6 +21,7 @@ from vllm_logdoctor.run.other_programs import (
     BROKEN_OFF,
     UNREACHED,
     addresses,
+    counted_in,
     failed_requests,
 )
 from vllm_logdoctor.run.tracelines import cleaned
@@ -52,6 +54,8 @@ _HAPPENED = {
     UNREACHED: "The client's request did not get to the server: no connection was made.",
     BROKEN_OFF: "The server, or a proxy before it, closed the connection before its answer was complete.",
 }
+_MANY = 0.05
+"""Share of failed requests from which on the figures of a benchmark are of another load than the one that was sent."""
 _REFUSED = "The server refused the client's request."
 _FAILED = "The server failed at the client's request; its own log has the error."
 _NO_URL = (
@@ -101,17 +105,8 @@ def _failed_client(context: FailureContext, rules: FailureRules) -> Iterator[Fin
     }
     title = titles.get(status, f"The server answered with status {status}")
     address = None if status else next(iter(addresses(context.trail)), None)
-    happened = _HAPPENED.get(status, _REFUSED if status < 500 else _FAILED)
+    happened, ways = _answered(status, lines)
     words = f"{happened} The client reports: {shown(lines[0].message.strip())}"
-    flags = list(dict.fromkeys(_FLAG.findall(lines[0].message[:2000])))
-    answer = (
-        "unreached" if status == UNREACHED
-        else "broken off" if status == BROKEN_OFF
-        else "failed" if status >= 500
-        else "unset" if flags else "refused"
-    )  # fmt: skip
-    named = " and ".join(f"`{flag}`" for flag in flags)
-    ways = tuple(way.format(flags=named) for way in _ANSWERS[answer])
     if address is not None and address.is_url:
         words += f" The address that it was given is `{address.text}`."
     elif address is not None:
@@ -123,3 +118,50 @@ def _failed_client(context: FailureContext, rules: FailureRules) -> Iterator[Fin
         kind="failure", severity="high",
     )  # fmt: skip
     yield replace(finding, title=title, explanation=words, changes=(), alternatives=ways, verify="")
+
+
+def _answered(status: int, lines: Sequence[Record]) -> tuple[str, tuple[str, ...]]:
+    """Return what happened to a request by its status, as a sentence, and the steps for it."""
+    flags = list(dict.fromkeys(_FLAG.findall(lines[0].message[:2000])))
+    answer = (
+        "unreached" if status == UNREACHED
+        else "broken off" if status == BROKEN_OFF
+        else "failed" if status >= 500
+        else "unset" if flags else "refused"
+    )  # fmt: skip
+    named = " and ".join(f"`{flag}`" for flag in flags)
+    ways = tuple(way.format(flags=named) for way in _ANSWERS[answer])
+    return _HAPPENED.get(status, _REFUSED if status < 500 else _FAILED), ways
+
+
+def benchmark_findings(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
+    """Yield that requests of a benchmark failed, where its result counts them beside those that succeeded."""
+    counted = [
+        (block, found) for block in context.blocks if (found := counted_in(block, context.run)) is not None
+    ]
+    if not counted or REFUSED not in rules:
+        return
+    results = list({id(result): result for _, result in counted}.values())
+    failed = sum(result.figures.get("Failed requests", 0) for result in results) or len(counted)
+    total = failed + sum(result.figures["Successful requests"] for result in results)
+    errors = [block.last_raised.record for block, _ in counted]
+    status, lines = failed_requests(errors)
+    happened, ways = _answered(status, lines) if lines else ("", ())
+    words = [
+        *([happened] if happened else ()),
+        f"The client reports: {shown(errors[0].message.strip())}.",
+        "The result was printed all the same; its rates and latencies are those of the other requests.",
+    ]
+    finding = finding_of(
+        rules.rule(REFUSED), context.run, role=None, confidence="high", records=errors[:3], values={}
+    )
+    finding = replace(finding, severity="medium" if failed >= total * _MANY else "low")
+    title = f"{failed:,.0f} of {total:,.0f} requests of the benchmark failed"
+    yield replace(
+        finding,
+        title=title,
+        explanation=" ".join(words),
+        changes=(),
+        alternatives=ways,
+        verify="`Failed requests` is 0.",
+    )
