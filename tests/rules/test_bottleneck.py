@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from tests.rules.making import a_run, advice, knobs, load, sample
 from vllm_logdoctor import analyze
 from vllm_logdoctor.rules.bottleneck import bottleneck_of, limit_is_probable
-from vllm_logdoctor.rules.limits import limit_of, majority, smoothed
+from vllm_logdoctor.rules.intervals import majority, smoothed
+from vllm_logdoctor.rules.limits import limit_of
 from vllm_logdoctor.rules.load import Span, load_of
 from vllm_logdoctor.run.model import Evidence, Progress
 

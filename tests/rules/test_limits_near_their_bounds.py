@@ -153,3 +153,33 @@ def test_a_single_line_of_prompts_in_a_queue_is_what_is_around_it(
     spans: list[Span], limits: list[BottleneckName], shown: list[str]
 ) -> None:
     assert in_one_burst(spans, limits) == shown
+
+
+@pytest.mark.parametrize(
+    ("beside", "expected"),
+    [
+        # Six of 64 have just ended: the tokens are those of a full batch.
+        ({"running": 58, "generation": 2500.0}, {"max-num-seqs-limited"}),
+        ({"running": 57, "generation": 2500.0}, {"max-num-seqs-limited", "prefill-limited"}),
+        # Prompts took the steps of the interval.
+        ({"running": 58, "generation": 900.0}, {"max-num-seqs-limited", "prefill-limited"}),
+        (
+            {"running": 58, "generation": 2500.0, "prompt": 6000.0},
+            {"max-num-seqs-limited", "prefill-limited"},
+        ),
+    ],
+)
+def test_a_line_in_which_a_few_slots_were_just_freed_is_of_the_limit_beside_it(
+    beside: dict[str, Any], expected: set[str]
+) -> None:
+    full = {"running": 64, "waiting": 30, "generation": 2600.0, "prompt": 800.0, "kv": 14.0}
+    samples = load((6, full), (3, full | beside), (6, full))
+    periods = bottleneck_of(a_run(samples=samples, set={"max_num_seqs": 64})).periods
+    assert {one.name for one in periods} == expected
+
+
+@pytest.mark.parametrize(("kv", "slow"), [(2.5, False), (14.4, True)])
+def test_a_request_that_gave_its_cache_back_left_the_next_prompt_to_compute(kv: float, slow: bool) -> None:
+    answer = {"running": 1, "generation": 0.4, "kv": 14.6}
+    samples = load((1, answer | {"prompt": 9000.0}), (1, answer | {"kv": kv}))
+    assert ("slow decode steps" in bottleneck_of(a_run(samples=samples)).reason) == slow

@@ -16,22 +16,19 @@ from msgspec import Struct
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.capacity.defaults import max_num_seqs_of, slots_in_a_line
+from vllm_logdoctor.rules.intervals import interval_limits, majority, smoothed, time_by_limit
 from vllm_logdoctor.rules.limits import (
     KV_FULL,
     KV_FULL_ALONE,
     SERVER_LIMITS,
     SLOTS_TAKEN,
     BottleneckName,
-    interval_limits,
     is_arrival,
     joined_by_network,
     limits_of,
-    majority,
     mostly_queue,
     ranks_of,
     slots_may_be_taken,
-    smoothed,
-    time_by_limit,
     why_room_is_left,
 )
 from vllm_logdoctor.rules.load import (

@@ -13,7 +13,8 @@ from vllm_logdoctor.knowledge.flags import Flag, flag_spans
 from vllm_logdoctor.knowledge.translation import Renamed, translate_flag
 from vllm_logdoctor.knowledge.versions import number_of, release_number
 from vllm_logdoctor.rules.bottleneck import RUN_SHARE, Bottleneck
-from vllm_logdoctor.rules.limits import BottleneckName, interval_limits, limits_of, time_by_limit
+from vllm_logdoctor.rules.intervals import interval_limits, time_by_limit
+from vllm_logdoctor.rules.limits import BottleneckName, limits_of
 from vllm_logdoctor.rules.load import Load, Span, evidence_of_sample, queue_first
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.run.model import Evidence, Run, Sample

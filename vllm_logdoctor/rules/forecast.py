@@ -15,15 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from vllm_logdoctor.rules.equal_load import LoadLevel, load_levels
-from vllm_logdoctor.rules.limits import (
-    FULL_BATCH,
-    KV_FULL,
-    SLOTS_TAKEN,
-    BottleneckName,
-    cache_is_full,
-    interval_limits,
-    time_by_limit,
-)
+from vllm_logdoctor.rules.intervals import interval_limits, time_by_limit
+from vllm_logdoctor.rules.limits import FULL_BATCH, KV_FULL, SLOTS_TAKEN, BottleneckName, cache_is_full
 from vllm_logdoctor.rules.load import Load, Span, weighted_median
 from vllm_logdoctor.run.model import Run, Sample
 

@@ -8,7 +8,8 @@ A statistics line is judged by these rules, the first that holds:
    preemption: this is how it looks.
 3. Something waits, the cache has room, and at least 95 % of max_num_seqs run: max_num_seqs
    limits. Where the log does not tell it, a number of running requests at which most of the waiting
-   lines stay the same is one, unless the arguments leave max_num_seqs open and no default is so small.
+   lines stay the same is one, unless the arguments leave max_num_seqs open and no default is so small. So it does
+   where 90 % run, beside such a line with as many generated tokens and fewer prompts than those: some have just ended.
 4. Something waits with max_num_seqs slots and cache free, and it is more than one request that has just come: the tokens of a
    step are spent on prompts (prefill). A single such line between two of a full cache is the cache's, one in which a
    queue has just begun the client's. Where no such line of the run shows a prompt, it is something else that
@@ -29,16 +30,16 @@ limit: the engine made no progress (`rules.stalls`).
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from math import prod
 from typing import Literal
 
 from msgspec import Struct
 
 from vllm_logdoctor.rules.capacity.defaults import least_max_num_seqs, slots_in_a_line
-from vllm_logdoctor.rules.load import Load, Span, have_many_sequences
+from vllm_logdoctor.rules.load import STEADY, Load, Span, have_many_sequences
 from vllm_logdoctor.rules.stalls import stalled
 from vllm_logdoctor.rules.tasks import computes_for_others, pools
 from vllm_logdoctor.run.model import Run, Sample
@@ -59,6 +60,8 @@ KV_LEAST = 50.0
 """Percent below which the cache is not called full, however large a request is."""
 SLOTS_TAKEN = 0.95
 """Share of max_num_seqs: asynchronous scheduling shows one or two slots free at any moment."""
+SLOTS_ALMOST_TAKEN = 0.9
+"""The same in a line beside one at the limit whose tokens are like its own: a few requests have just ended."""
 SLOW_CPU = 1.0
 """Tokens per second and request."""
 SLOW_CARD = 1.5
@@ -112,6 +115,8 @@ def limits_of(run: Run, load: Load) -> tuple[BottleneckName, ...]:
     moments = [limit_of(span, max_num_seqs) for span in load.spans]
     if not was_preempted(run, load):
         moments = costly_only(load.spans, moments)
+    if max_num_seqs:
+        moments = with_slots_just_freed(load.spans, moments, max_num_seqs)
     last: dict[int, Sample] = {}
     limits: list[BottleneckName] = []
     for span, limit in zip(load.spans, moments, strict=True):
@@ -148,6 +153,35 @@ def costly_only(spans: Sequence[Span], moments: Sequence[BottleneckName]) -> lis
             if name == "kv-cache-limited" and not any(spans[place].waits for place in full):
                 for place in full:
                     found[place] = "client-limited"
+    return found
+
+
+def with_slots_just_freed(
+    spans: Sequence[Span], moments: Sequence[BottleneckName], max_num_seqs: int
+) -> list[BottleneckName]:
+    """Return the limits without prefill where a few slots were just freed: the line beside shows them taken and as many
+    generated tokens, and these are more than those of prompts.
+
+    Example:
+        >>> lines = [Sample(0.0, n, 0, 800.0, 2600.0, running=r, waiting=40) for n, r in enumerate((64, 60, 59, 57))]
+        >>> beside = ["max-num-seqs-limited", *["prefill-limited"] * 3]
+        >>> with_slots_just_freed([Span(one, 10.0) for one in lines], beside, 64)
+        ['max-num-seqs-limited', 'max-num-seqs-limited', 'max-num-seqs-limited', 'prefill-limited']
+    """
+    found = list(moments)
+    least = min(SLOTS_ALMOST_TAKEN * max_num_seqs, max_num_seqs - 1)
+    for engine in {span.sample.engine for span in spans}:
+        places = [number for number, span in enumerate(spans) if span.sample.engine == engine]
+        for row in (places, places[::-1]):
+            for beside, place in pairwise(row):
+                one, other = spans[place].sample, spans[beside].sample
+                if (
+                    (found[beside], found[place]) == ("max-num-seqs-limited", "prefill-limited")
+                    and (one.running or 0) >= least
+                    and one.prompt < one.generation
+                    and abs(one.generation - other.generation) <= STEADY * other.generation
+                ):
+                    found[place] = "max-num-seqs-limited"
     return found
 
 
@@ -322,12 +356,20 @@ def limit_without_queue(span: Span, host: Host, before: Sample | None) -> Bottle
 def computes_prompts(sample: Sample, before: Sample) -> bool:
     """Return whether prompts are computed: counted, or under way.
 
-    V1 counts a prompt when it is computed to its end; until then only the cache that it takes shows it. V0, whose
-    lines tell swapped requests, counts every part.
+    V1 counts a prompt when it is computed to its end; until then only the cache shows it: the prompt takes some, or a
+    request gave its own back and another one came, for as many run as before. V0, whose lines tell swapped requests,
+    counts every part.
+
+    Example:
+        >>> ended = [Sample(0.0, n, 0, 0.0, 0.4, running=1, kv_usage=usage) for n, usage in enumerate((14.7, 2.5))]
+        >>> computes_prompts(ended[1], ended[0])
+        True
     """
     if sample.prompt > 0 or sample.swapped is not None:
         return sample.prompt > 0
-    return (sample.kv_usage or 0.0) - (before.kv_usage or 0.0) > PROMPT_GROWTH
+    growth = (sample.kv_usage or 0.0) - (before.kv_usage or 0.0)
+    came = bool(sample.running) and (sample.running or 0) >= (before.running or 0)
+    return growth > PROMPT_GROWTH or (growth < -PROMPT_GROWTH and came)
 
 
 def is_starved(sample: Sample) -> bool:
@@ -398,94 +440,6 @@ def slots_may_be_taken(run: Run, load: Load, held: Sequence[Span]) -> bool:
     queued = [span for span in held if span.waits] if mostly_queue(held) and not slots_in_a_line(run) else []
     at_most = sum((span.sample.running or 0) >= SLOTS_TAKEN * load.peak_running for span in queued)
     return bool(queued) and 2 * at_most >= len(queued)
-
-
-def interval_limits(spans: Sequence[Span], limits: Sequence[BottleneckName]) -> list[BottleneckName]:
-    """Return what limited each interval; `limits` are those of the moment at its end, which a statistics line shows.
-
-    An interval at whose end the queue is gone and most of the batch has ended is still the server's if its tokens are
-    at least half of those before, and more than twice those after. An interval at whose end a batch has filled up is
-    the client's if its tokens are less than half of the next one's.
-
-    Example:
-        >>> states = ((256, 700, 900.0), (256, 200, 9000.0), (40, 0, 8000.0), (9, 0, 800.0))
-        >>> spans = [Span(Sample(0.0, n, 0, 0.0, rate, running=r, waiting=w), 10.0) for n, (r, w, rate) in enumerate(states)]
-        >>> interval_limits(spans, ["max-num-seqs-limited", "max-num-seqs-limited", "client-limited", "client-limited"])
-        ['client-limited', 'max-num-seqs-limited', 'max-num-seqs-limited', 'client-limited']
-    """
-    places: defaultdict[int, list[int]] = defaultdict(list)
-    for number, span in enumerate(spans):
-        places[span.sample.engine].append(number)
-    found = list(limits)
-    for series in places.values():
-        ends = [(spans[number], limits[number]) for number in series]
-        for number, before, end, after in zip(series, [None, *ends], ends, [*ends[1:], None], strict=False):
-            found[number] = _limit_of_interval(before, end, after)
-    return found
-
-
-_End = tuple[Span, BottleneckName]
-"""A statistics line, and the limit of the moment that it shows."""
-
-
-def _limit_of_interval(before: _End | None, end: _End, after: _End | None) -> BottleneckName:
-    span, limit = end
-    if limit in FULL_BATCH:
-        if after is None or after[1] != limit:
-            return limit
-        filled = before is None or _is_far_below(before[0], span)
-        return "client-limited" if filled and _has_few_tokens(span, after[0]) else limit
-    if before is None or before[1] not in FULL_BATCH or not _is_far_below(span, before[0]):
-        return limit
-    ended = after is None or _has_few_tokens(after[0], span)
-    return before[1] if ended and not _has_few_tokens(span, before[0]) else limit
-
-
-def _is_far_below(one: Span, full: Span) -> bool:
-    """Return whether less than half of the requests of a full batch ran at another moment, and none waited."""
-    return not one.waits and 2 * (one.sample.running or 0) < (full.sample.running or 0)
-
-
-def _has_few_tokens(span: Span, full: Span) -> bool:
-    """Return whether an interval has less than half of the tokens of another one, generated ones and prompts alike."""
-    one, other = span.sample, full.sample
-    return 2 * one.generation < other.generation and 2 * one.prompt <= other.prompt
-
-
-def time_by_limit(spans: Sequence[Span], held: Sequence[BottleneckName]) -> dict[BottleneckName, float]:
-    """Return the seconds of each limit; `held` is what limited each interval."""
-    seconds: dict[BottleneckName, float] = defaultdict(float)
-    for span, limit in zip(spans, held, strict=True):
-        seconds[limit] += span.seconds
-    return dict(seconds)
-
-
-def smoothed(limits: Sequence[BottleneckName]) -> list[BottleneckName]:
-    """Return the limits with single samples between two alike taken for those.
-
-    Example:
-        >>> smoothed(["idle", "client-limited", "idle"])
-        ['idle', 'idle', 'idle']
-    """
-    out = list(limits)
-    for number in range(1, len(out) - 1):
-        if out[number - 1] == limits[number + 1]:
-            out[number] = out[number - 1]
-    return out
-
-
-def majority(limits: Sequence[BottleneckName], window: int) -> list[BottleneckName]:
-    """Return for each sample the limit that holds most often among so many in a row.
-
-    Example:
-        >>> majority(["idle", "idle", "client-limited", "idle"], 4)
-        ['idle', 'idle', 'idle', 'idle']
-    """
-    out: list[BottleneckName] = []
-    for start in range(0, len(limits), window):
-        part = limits[start : start + window]
-        out += [max(sorted(set(part)), key=part.count)] * len(part)
-    return out
 
 
 def why_room_is_left(spans: Sequence[Span], *, probable: bool) -> str:
