@@ -230,3 +230,30 @@ def test_an_engine_process_that_prints_no_exception_beside_the_servers_was_ended
     assert (silent.id, silent.confidence) == ("cause-not-in-log", "medium")
     assert silent.title == "Engine process ended without an error message"
     assert unknown.title == "Cause of the failure is not in this log"
+
+
+@pytest.mark.parametrize(
+    ("header", "leads"),
+    [
+        ("ERROR 05-01 09:59:50 [paged_store.py:77]", True),  # Ten seconds are the same moment.
+        ("ERROR 05-01 09:59:49 [paged_store.py:77]", False),
+        ("ERROR [paged_store.py:77]", True),  # A line without a clock is as close as it stands.
+    ],
+)
+def test_an_error_above_a_cut_off_traceback_is_of_the_same_seconds(header: str, leads: bool) -> None:
+    found = root(_cut_below(f"{header} The page table of device 3 is frozen."))
+    assert ("The page table of device 3 is frozen." in found.explanation) is leads
+
+
+def test_the_rest_of_a_cut_off_traceback_is_asked_for_where_it_can_be_found() -> None:
+    """A build's first error is above it, and a run's is below."""
+    build = [
+        "Collecting vllm",
+        "Building wheels for collected packages: vllm",
+        "Traceback (most recent call last):",
+        '  File "/tmp/build/setup.py", line 37, in <module>',
+        "    run_setup(args)",
+    ]
+    run = ["Traceback (most recent call last):", '  File "/opt/vllm/scripts.py", line 37, in serve', "    asyncio.run(run_server(args))"]  # fmt: skip
+    assert "Keep the whole output of the build" in root(text(build)).alternatives[0]
+    assert "Get the rest of the traceback" in root(text(run)).alternatives[0]

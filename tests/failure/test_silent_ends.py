@@ -1,0 +1,98 @@
+"""Starts that were stopped while they waited, and logs that end without an error: what the last lines let one say."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.failure.judging import diagnosis, root
+from tests.failure.records import START
+
+LOADED = START[0]
+CORE = START[1]
+
+
+def _waiting(stopped: str, *between: str) -> str:
+    """Return a start that waits for a placement group at 10:00:30 and is interrupted; the next line with a time follows."""
+    lines = [
+        LOADED,
+        *(
+            f"INFO 05-01 10:00:{second} [ray_utils.py:233] Waiting for creating a placement group of specs for {second} seconds."
+            " specs=[GPU, GPU]."
+            for second in (10, 30)
+        ),
+        *between,
+        "^C",
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/executor/ray_utils.py", line 200, in _wait_until_pg_ready',
+        "    ready, _ = ray.wait([pg_ready_ref], timeout=wait_interval)",
+        "KeyboardInterrupt",
+        f"INFO 05-01 {stopped} [ray_distributed_executor.py:127] Shutting down Ray distributed executor.",
+    ]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("stopped", "between", "rule"),
+    [
+        ("10:01:30", (), "ray-not-enough-gpus"),
+        ("10:01:29", (), "stopped-by-user-or-script"),  # Less than a minute is no long wait.
+        # Lines without a time tell nothing on how long it waited.
+        ("10:01:30", ("(autoscaler) nothing to add",), "ray-not-enough-gpus"),
+        ("10:01:29", ("(autoscaler) nothing to add",), "stopped-by-user-or-script"),
+    ],
+)
+def test_a_start_that_is_stopped_after_a_minute_of_waiting_was_waiting(
+    stopped: str, between: tuple[str, ...], rule: str
+) -> None:
+    assert root(_waiting(stopped, *between)).id == rule
+
+
+def test_a_call_of_the_hub_that_failed_before_is_not_where_a_start_was_stopped() -> None:
+    handled = [
+        f"WARNING 05-01 10:00:01 [config.py:77] {line}"
+        for line in (
+            "Error retrieving file list: not found, retrying 1 of 2",
+            "Traceback (most recent call last):",
+            '  File "/opt/vllm/transformers_utils/config.py", line 90, in list_repo_files',
+            "    return hf_list_repo_files(repo_id)",
+            '  File "/opt/site-packages/huggingface_hub/hf_api.py", line 90, in list_repo_files',
+            "    raise HfHubHTTPError(message)",
+            "huggingface_hub.errors.HfHubHTTPError: 429 Client Error",
+        )
+    ]
+    stopped = [
+        "Traceback (most recent call last):",
+        '  File "{place}", line 11, in wait',
+        "    events = poller.poll(10000)",
+        "KeyboardInterrupt",
+    ]
+
+    def ways(place: str) -> str:
+        lines = [LOADED, *handled, CORE, *stopped]
+        return " ".join(root("\n".join(lines).format(place=place, ranks=1)).alternatives)
+
+    assert "HF_HUB_OFFLINE=1" in ways("/opt/site-packages/huggingface_hub/hf_api.py")
+    assert "HF_HUB_OFFLINE=1" not in ways("/opt/vllm/v1/engine/utils.py")
+
+
+@pytest.mark.parametrize(
+    ("settings", "line", "rule"),
+    [
+        ("tensor_parallel_size=1", "", "cause-not-in-log"),
+        ("tensor_parallel_size=2", "", "nccl-p2p-hang"),
+        # Ranks of a pipeline show in the lines of NCCL.
+        (
+            "tensor_parallel_size=1, pipeline_parallel_size=2",
+            "INFO 05-01 10:00:01 [pynccl.py:69] vLLM is using nccl==2.27.3",
+            "nccl-p2p-hang",
+        ),
+    ],
+)
+def test_only_several_ranks_can_wait_for_each_other_before_the_first_token(
+    settings: str, line: str, rule: str
+) -> None:
+    bar = "Processed prompts:   0%|          | 0/8 [00:00<?, ?it/s, est. speed input: 0.00 toks/s, output: 0.00 toks/s]"
+    found = diagnosis("\n".join(one for one in (CORE.partition("tensor")[0] + settings, line, bar) if one))
+    (first, *_) = found.findings
+    assert first.id == rule
+    assert found.run.outcome == "truncated"
