@@ -35,3 +35,31 @@ def test_what_an_offline_engine_runs_in_its_last_statistics_says_nothing_on_its_
     copied = "the log was copied while the server ran"
     assert copied in analyze([*start(), statistics()]).to_markdown()
     assert copied not in analyze(WORKED).to_markdown()
+
+
+READY = [
+    "INFO 05-01 10:00:20 [model_runner.py:1598] Graph capturing finished in 26 secs, took 0.50 GiB",
+    "INFO 05-01 10:00:21 [llm_engine.py:449] init engine (profile, create kv cache, warmup model) took 38.87 seconds",
+]
+OPEN = (
+    "Processed prompts:   0%|          | 0/500 [00:00<?, ?it/s, est. speed input: 0.00 toks/s, output: 0.00 toks/s]"
+    "(VllmWorkerProcess pid=16) WARNING 05-01 10:00:30 [simple_connector.py:205] Their KVCache won't be sent."
+)
+WAITED = [
+    "ERROR 05-01 10:05:30 [pynccl_pipe.py:264] Encountering exception in KV receiving thread",
+    "ERROR 05-01 10:05:30 [pynccl_pipe.py:265] wait timeout after 300000ms, keys: /send_to/0/0",
+]
+
+
+def test_a_batch_whose_bar_shares_its_line_with_another_process_was_begun_and_not_completed() -> None:
+    text = analyze([*READY, OPEN]).to_markdown()
+    assert text.startswith("# CUT OFF: no result in the log")
+    assert "no prompts" not in text
+    done = OPEN[: OPEN.index("(")].replace("0%|", "100%|").replace("0/500", "500/500")
+    assert outcome(READY, [OPEN, done]) == "clean_shutdown"
+
+
+def test_a_peer_of_a_kv_pipe_that_sends_nothing_is_no_start_that_hangs() -> None:
+    text = analyze([*READY, OPEN, *WAITED]).to_markdown()
+    assert "The other instance of the KV connector sent nothing" in text.splitlines()[0]
+    assert "Distributed initialization" not in text

@@ -73,7 +73,7 @@ OWN_SHUTDOWN = lazy_pattern(
     r"\[shutdown\] (?:MPClient|LLMEngine|LLM|Process manager)|^EngineCore (?:interrupted|exiting)\.$"
     r"|destroy_process_group\(\) was not called before program exit"
 )
-PROGRESS_OPEN = lazy_pattern(r"Processed prompts: +\d{1,2}%")
+_PROGRESS_OPEN = lazy_pattern(r"Processed prompts: +\d{1,2}%")
 _PROGRESS_END = lazy_pattern(r"(?:Processed prompts|Adding requests): +100%|generated \d+ outputs")
 # The offline engine's client says this while Python exits, when all work is done.
 CLIENT_GONE = lazy_pattern(
@@ -222,6 +222,12 @@ def ends_progress(message: str) -> bool:
     """Return whether an offline run has answered all its prompts."""
     may_end = "100%" in message or "generated " in message
     return may_end and _PROGRESS_END.search(message) is not None
+
+
+def batch_is_open(run: Run, trail: Sequence[Record]) -> bool:
+    """Return whether a batch had prompts left when its progress was last printed, whoever wrote behind it."""
+    left = any(one.done < one.total for one in run.progress[-1:])
+    return left or (bool(trail) and _PROGRESS_OPEN.search(trail[-1].message) is not None)
 
 
 def says_death(record: Record) -> bool:

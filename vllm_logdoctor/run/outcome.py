@@ -29,12 +29,12 @@ from vllm_logdoctor.run.lifecycle import (
     CLIENT_GONE,
     OF_CHILD,
     OWN_SHUTDOWN,
-    PROGRESS_OPEN,
     SERVED,
     START_FAILED,
     Order,
     Place,
     actor_writes_on,
+    batch_is_open,
     ends_progress,
     has_no_server,
     is_up,
@@ -457,7 +457,7 @@ class _Judge:
     def _open_end(self) -> Outcome:
         if self._did_its_work():
             return "clean_shutdown"
-        if self.offline and self.trail and PROGRESS_OPEN.search(self.trail[-1].message):
+        if self.offline and batch_is_open(self.run, self.trail):
             return "truncated"
         job = self.run.job
         if job is not None and (job.exit_status is not None or job.words):
