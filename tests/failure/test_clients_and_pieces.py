@@ -55,9 +55,20 @@ def test_the_error_of_a_client_in_the_log_of_a_server_is_in_the_verdict() -> Non
 
 
 def test_a_program_that_ended_without_a_start_in_the_log_is_no_healthy_server() -> None:
-    answered = ["Prompt: 'Hello', Generated text: ' Anna and'", *IGNORED]
-    assert title_of(answered).startswith("# EXCERPT")
-    assert "Python ignored an exception" in run_of(answered).to_markdown()
+    assert title_of(IGNORED).startswith("# EXCERPT")
+    assert "Python ignored an exception" in run_of(IGNORED).to_markdown()
+
+
+@pytest.mark.parametrize("answer", ["Prompt: 'Hello', Generated text: ' Anna and'", "Output:    ' Anna and'"])
+def test_printed_answers_are_a_completed_offline_run(answer: str) -> None:
+    text = run_of([answer, answer, *IGNORED]).to_markdown()
+    assert text.startswith("# COMPLETED")
+    assert "prompts completed" in text
+    assert "The program printed 2 answers" in text
+
+
+def test_answers_that_a_client_prints_beside_a_server_do_not_make_it_an_offline_engine() -> None:
+    assert run_of([*UP, "Prompt: 'Hello', Generated text: ' Anna and'"]).kind == "server"
 
 
 def test_a_piece_with_a_signal_says_which() -> None:
@@ -136,7 +147,18 @@ def test_an_empty_output_is_a_warning() -> None:
         "Processed prompts: 100%|##########| 2/2 [00:00<00:00,  8.93it/s, est. speed input: 17.86 toks/s, output: 35.72 toks/s]",
         "Generated text: ''",
     ]
-    assert "printed an empty output" in run_of(lines).to_markdown()
+    text = run_of(lines).to_markdown()
+    assert "printed an empty output" in text
+    assert "2 tokens in, 4 out per prompt" in text
+
+
+@pytest.mark.parametrize(
+    ("rate", "said"),
+    [("35.72", "why the 4 tokens that each prompt got leave no text"), ("0.00", "no token was generated")],
+)
+def test_empty_outputs_are_explained_by_the_tokens_that_the_bar_counts(rate: str, said: str) -> None:
+    bar = "Processed prompts: 100%|##########| 2/2 [00:00<00:00,  8.93it/s, est. speed input: 17.86 toks/s, output: {} toks/s]"
+    assert said in run_of([bar.format(rate), *["Generated text: ''"] * 2]).to_markdown()
 
 
 def test_a_copy_of_vllm_in_another_project_is_not_vllm() -> None:

@@ -9,10 +9,11 @@ import pytest
 from tests.rules.making import a_run, advice, load
 from tests.tables import for_each
 from vllm_logdoctor.parse import Process
-from vllm_logdoctor.rules.bottleneck import bottleneck_of, no_request_succeeded, one_by_one
+from vllm_logdoctor.rules.bottleneck import bottleneck_of, no_request_succeeded
 from vllm_logdoctor.rules.engine import settings_findings
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.rules.observed import RULES
+from vllm_logdoctor.rules.offline import one_by_one
 from vllm_logdoctor.rules.urgency import is_urgent, urgent_first
 from vllm_logdoctor.run.model import Evidence, Progress, Run
 from vllm_logdoctor.run.observed import Group, Measured, Observed

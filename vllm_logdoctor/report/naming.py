@@ -333,7 +333,7 @@ def _seconds(run: Run) -> float:
 def shows_a_run(run: Run) -> bool:
     """Return True if a log shows a complete start, a load or its end, not only a piece between them."""
     seen = run.startup_complete or run.samples or run.progress or run.benchmarks or run.accesses
-    return bool(seen) or (run.outcome == "clean_shutdown" and start_seen(run))
+    return bool(seen or run.seen("printed-answer")) or (run.outcome == "clean_shutdown" and start_seen(run))
 
 
 def start_seen(run: Run) -> bool:
@@ -416,7 +416,11 @@ def _end(run: Run) -> str:
         return f"{plural(len(run.benchmarks), 'result')} in the log"
     if was_interrupted(run):
         return "interrupted"
-    if run.kind == "offline" and run.outcome == "clean_shutdown" and run.progress:
+    if (
+        run.kind == "offline"
+        and run.outcome == "clean_shutdown"
+        and (run.progress or run.seen("printed-answer"))
+    ):
         return "prompts completed"
     if run.outcome == "clean_shutdown" and any(_FORCED in one.message.casefold() for one in trail_of(run)):
         return "stopped, remaining processes killed"

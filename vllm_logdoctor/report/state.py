@@ -24,7 +24,6 @@ from vllm_logdoctor.rules.bottleneck import (
     limit_is_probable,
     no_request_succeeded,
     offloaded_gib,
-    outputs_are_empty,
 )
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.failure.nonfatal import CLIENT_FAILED, TRANSFER
@@ -34,6 +33,7 @@ from vllm_logdoctor.rules.failure.silent_end import STOPPED
 from vllm_logdoctor.rules.limits import SERVER_LIMITS
 from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.rules.model import Confidence, Finding
+from vllm_logdoctor.rules.offline import outputs_are_empty
 from vllm_logdoctor.rules.performance.order import CLIENT
 from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.other_programs import failed_check
@@ -279,7 +279,8 @@ def failing_requests(page: Page) -> list[Finding]:
 def is_cut_off(page: Page) -> bool:
     """Return True if the log ends before anything was served or answered, without an error."""
     run = page.run
-    before_result = run.kind == "offline" and not run.samples and not any(one.done for one in run.progress)
+    answered = any(one.done for one in run.progress) or run.seen("printed-answer") is not None
+    before_result = run.kind == "offline" and not run.samples and not answered
     unfinished = before_result or not run.startup_complete
     return run.outcome == "truncated" and start_seen(run) and unfinished and not is_client(run)
 

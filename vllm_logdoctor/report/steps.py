@@ -13,11 +13,12 @@ from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.program_terms import in_program_terms
 from vllm_logdoctor.report.state import Level, is_cut_off
 from vllm_logdoctor.report.verdict import download
-from vllm_logdoctor.rules.bottleneck import outputs_are_empty
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.failure.requests import REFUSED
 from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.rules.offline import outputs_are_empty, tokens, tokens_per_prompt
 from vllm_logdoctor.rules.release_terms import options_of_fork
+from vllm_logdoctor.run.metrics import offline_batches
 
 SHOWN = 3
 _ACTION = 140
@@ -32,10 +33,7 @@ _REST_OF_LOG = (
     "If the process still runs, see what it does: `py-spy dump --pid PID`. If it ended, get its exit status, the rest of its"
     " output, and `dmesg -T` of its node."
 )
-_OF_EMPTY_OUTPUTS = (
-    "Print `outputs[0].token_ids` and `outputs[0].finish_reason` of a result: they show whether tokens were generated and what"
-    " ended them."
-)
+_OF_EMPTY_OUTPUTS = "Print `outputs[0].token_ids` and `outputs[0].finish_reason` of a result: they show"
 _DOWNLOADED_BEFORE = "Wait for the download if the process still runs; to start without it, give the path of a local copy as the model."
 
 
@@ -106,9 +104,18 @@ def without_change(page: Page, level: Level) -> tuple[str, ...]:
     if page.run.samples:
         return ()
     if outputs_are_empty(page.run):
-        return (_OF_EMPTY_OUTPUTS,)
+        return (f"{_OF_EMPTY_OUTPUTS} {_of_tokens(tokens_per_prompt(offline_batches(page.run)))}",)
     refused = (one for one in page.advice if one.id == REFUSED and one.role == "root")
     return tuple(way for one in refused for way in remedies(page, one))[:SHOWN]
+
+
+def _of_tokens(made: float | None) -> str:
+    """Return what the tokens of empty outputs show, by how many of them there are on average."""
+    if made is None:
+        return "whether tokens were generated and what ended them."
+    if not made:
+        return "why no token was generated: the log counts 0 output tokens."
+    return f"why the {tokens(made)} tokens that each prompt got leave no text: special tokens, a stop string at their beginning, or detokenize=False."
 
 
 def note(page: Page, first: Finding | None, shown: tuple[Finding, ...]) -> str:

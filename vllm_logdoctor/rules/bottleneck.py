@@ -40,20 +40,19 @@ from vllm_logdoctor.rules.load import (
     load_of,
     queue_first,
 )  # fmt: skip
+from vllm_logdoctor.rules.offline import completed, one_by_one, printed_answers
 from vllm_logdoctor.rules.stalls import silence_behind
 from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.metrics import offline_batches
 from vllm_logdoctor.run.minutes import is_probe
-from vllm_logdoctor.run.model import Evidence, Progress, Run, Sample
+from vllm_logdoctor.run.model import Evidence, Run, Sample
 from vllm_logdoctor.run.other_programs import OWN_ERROR, FailedCheck, failed_check
 
 RUN_SHARE = 0.20
 """Share of the busy time from which a limit of the server is the run's."""
 MOST_PERIODS = 60
 """A load that changes its limit more often is reported in equal pieces, each by the limit that holds most often."""
-LEAST_CALLS = 10
-"""Calls of an offline engine with one prompt each; fewer are a trial."""
 LEAST_SECONDS = 5.0
 """A further limit that held for less than the interval of any release's statistics lines is not named."""
 ONE_FAILED = "The only answered request to the model failed"
@@ -123,10 +122,10 @@ def _without_statistics(run: Run) -> Bottleneck:
     if reason := _asked(run):
         return Bottleneck("none-clear", reason)
     batches = offline_batches(run)
-    if one_by_one(batches):
-        return _of_single_prompts(batches)
     if batches:
-        return _of_batches(run, batches)
+        return Bottleneck("client-limited" if one_by_one(batches) else "none-clear", *completed(run, batches))
+    if run.kind == "offline" and (answers := printed_answers(run)) is not None:
+        return Bottleneck("none-clear", *answers)
     if run.benchmarks:
         lines = tuple(one.evidence[0] for one in run.benchmarks if one.evidence)
         return Bottleneck("none-clear", "No statistics lines in the log, only benchmark results", lines)
@@ -218,53 +217,6 @@ def no_request_succeeded(run: Run) -> bool:
     answers = _posted(run)
     generated = any(sample.generation for sample in run.samples)
     return bool(answers) and not generated and all(status >= 400 for status in answers)
-
-
-def one_by_one(batches: Sequence[Progress]) -> bool:
-    """Return whether an offline engine was given its prompts one after the other, each in a call of its own."""
-    return len(batches) >= LEAST_CALLS and all(one.total == 1 for one in batches)
-
-
-def _of_single_prompts(batches: Sequence[Progress]) -> Bottleneck:
-    seconds = sum(one.seconds or 0.0 for one in batches)
-    took = f" in {duration(seconds)}" if seconds else ""
-    reason = (
-        f"{len(batches):,} prompts completed{took}, each in its own call: the engine never had two at once"
-    )
-    return Bottleneck("client-limited", reason, (batches[0].evidence, batches[-1].evidence))
-
-
-def _of_batches(run: Run, batches: Sequence[Progress]) -> Bottleneck:
-    """Return what the progress bars of an offline engine say; they know prompts and time, not what limits them."""
-    done, seconds = sum(one.done for one in batches), sum(one.seconds or 0.0 for one in batches)
-    prompts = "prompt" if done == 1 else "prompts"
-    whole = prompts if all(one.done == one.total for one in batches) else f"{prompts} of unfinished batches"
-    took = f" in {duration(seconds)}" if seconds else ""
-    reason = f"{done:,} {whole} completed{took}{_speed(batches)}; the log has no statistics lines that show a limit"
-    ends = (batches[0], batches[-1]) if len(batches) > 1 else batches
-    lines = tuple(one.evidence for one in ends)
-    empty = run.seen("empty-output")
-    if empty is not None and outputs_are_empty(run):
-        reason = f"Every output that the program printed is empty. {reason}"
-        lines = (run.evidence(empty.first[0].record), *lines)
-    return Bottleneck("none-clear", reason, lines)
-
-
-def outputs_are_empty(run: Run) -> bool:
-    """Return whether an offline program printed an empty output for each prompt that was completed."""
-    empty = run.seen("empty-output")
-    return empty is not None and empty.count >= sum(one.done for one in offline_batches(run)) > 0
-
-
-def _speed(batches: Sequence[Progress]) -> str:
-    """Return the output tokens per second over all batches, in words, where each bar prints them."""
-    timed = [(one.output, one.seconds) for one in batches if one.output is not None and one.seconds]
-    if len(timed) < len(batches):
-        return ""
-    speed = sum(rate * took for rate, took in timed) / sum(took for _, took in timed)
-    if not speed:
-        return ""  # A pooling model generates no tokens.
-    return f", {speed:,.0f} output tokens/s" if speed >= 100 else f", {speed:.3g} output tokens/s"
 
 
 def _overall(load: Load, seconds: Mapping[BottleneckName, float]) -> BottleneckName:

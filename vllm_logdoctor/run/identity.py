@@ -258,6 +258,7 @@ _OF_SERVER = frozenset((
     "api-server-version", "startup-complete", "server-process-started", "uvicorn-running", "server-starting", "startup-waiting",
     "uvicorn-stopping",
 ))  # fmt: skip
+_OF_OFFLINE = frozenset(("offline-progress", "printed-answer"))
 # The engine prints them for any program that calls it.
 _OF_REQUESTS = frozenset(("request-received", "request-added"))
 #   File "/home/me/bench.py", line 9, in <module>
@@ -277,7 +278,7 @@ def kind_of_run(builder: RunBuilder) -> Kind:
     if _OF_REQUESTS & builder.messages.keys():
         return "unknown" if _is_inside_program(builder) else "server"
     called = "LLM(" in builder.stated.arguments_call
-    if builder.stated.engine or called or "offline-progress" in builder.messages:
+    if builder.stated.engine or called or _OF_OFFLINE & builder.messages.keys():
         # A program that starts API servers of its own.
         return "unknown" if has_api_server(builder) else "offline"
     return "unknown"

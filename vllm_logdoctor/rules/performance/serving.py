@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from vllm_logdoctor.rules.bottleneck import one_by_one
 from vllm_logdoctor.rules.capacity.ceiling import distance
 from vllm_logdoctor.rules.capacity.defaults import (
     engines_in_a_line,
@@ -37,6 +36,7 @@ from vllm_logdoctor.rules.limits import (
 )
 from vllm_logdoctor.rules.load import STEADY, Load, Span, agreed_on, full_of, weighted_median
 from vllm_logdoctor.rules.model import Change, Confidence, Effect
+from vllm_logdoctor.rules.offline import one_by_one
 from vllm_logdoctor.rules.performance.drafters import drafter_words, family_of
 from vllm_logdoctor.rules.performance.order import CLIENTS_OWN
 from vllm_logdoctor.rules.performance.published import (
