@@ -116,7 +116,7 @@ def test_a_cause_that_the_title_calls_probable_is_not_stated_flatly() -> None:
     assert "**Probable cause: the weights of the draft model do not fit" in text
 
 
-def test_code_is_no_proof_of_a_known_cause_and_shows_where_an_unknown_error_was_raised() -> None:
+def test_code_is_no_proof_of_a_known_cause_and_the_frame_shows_where_an_unknown_error_was_raised() -> None:
     raised = [
         "Traceback (most recent call last):",
         '  File "/opt/vllm/model_executor/model_loader/loader.py", line 2, in load_weights',
@@ -125,7 +125,7 @@ def test_code_is_no_proof_of_a_known_cause_and_shows_where_an_unknown_error_was_
     known = report(core(*raised, "OSError: [Errno 122] Disk quota exceeded: '/data/a'"))
     unknown = report(core(*raised, "KeyError: 3"))
     assert "[L6]." in known.split("\n1. ")[0]
-    assert "[L6, L5]." in unknown.split("\n1. ")[0]
+    assert "[L6, L4]." in unknown.split("\n1. ")[0]
 
 
 def test_a_path_that_is_too_long_ends_with_a_whole_folder() -> None:

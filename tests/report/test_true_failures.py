@@ -405,7 +405,7 @@ def test_the_frame_by_which_a_rule_knows_a_failure_proves_it() -> None:
     ]
     text = report(lines)
     assert "L7: self.proposer_worker.load_model()" in text
-    assert "has no counterpart in the model class that it is loaded into [L12, L7]" in text
+    assert "has no counterpart in the model class that it is loaded into [L12, L5, L7]" in text
 
 
 SERVED = [

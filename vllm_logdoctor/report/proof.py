@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.excerpt import excerpt, is_indented
-from vllm_logdoctor.rules.failure.rule_ids import CODE, UNKNOWN
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Evidence
 from vllm_logdoctor.run.tracelines import NUMBER, breaks_off, frame_line, indentation, without_numbers
@@ -97,7 +96,7 @@ def telling(root: Finding) -> tuple[Evidence, ...]:
 
 
 def carrying(root: Finding) -> tuple[Evidence, ...]:
-    """Return the lines that carry the statement on a failure: code shows where it was raised, and not why.
+    """Return the lines that carry the statement on a failure: the error, what shows the places and the phase of the words, figures.
 
     Example:
         >>> texts = ("KeyError: 'rows'", "    param = table[name]", "Failed to open the file of rows")
@@ -106,10 +105,8 @@ def carrying(root: Finding) -> tuple[Evidence, ...]:
         >>> [one.line for one in carrying(finding)]
         [0, 2]
     """
-    lines = quoted(root)[1]
-    of_place = root.id in (CODE, UNKNOWN)
-    more = (one for one in telling(root) if one not in lines and (of_place or not is_indented(one.text)))
-    return tuple(dict.fromkeys((*lines, *figures(root), *more)))
+    more = (one for one in telling(root) if not is_indented(one.text))
+    return tuple(dict.fromkeys((*quoted(root)[1], *root.shown_by, *figures(root), *more)))
 
 
 def figures(root: Finding) -> tuple[Evidence, ...]:

@@ -186,8 +186,8 @@ def is_in_title(quoted_line: str, title: str) -> bool:
 
 
 def with_lines(page: Page, text: str, root: Finding) -> str:
-    bare = text if text.endswith("...") else text.rstrip(".")
-    return f"{bare}{page.cited(carrying(root), 2)}." if text else ""
+    bare, shown = text if text.endswith("...") else text.rstrip("."), len(root.shown_by)
+    return f"{bare}{page.cited(carrying(root), max(2, 1 + shown))}." if text else ""
 
 
 def idle_before(page: Page, root: Finding) -> str:

@@ -86,6 +86,7 @@ class Finding(Struct, frozen=True):
         explanation: what it means here, with the log's own numbers.
         role: failures: "root" (at most one a run), "cascade" or "contributing"; else None.
         evidence: lines that prove it, the decisive one first.
+        shown_by: those of them that show what the words say beside the decisive line: a place, a phase.
         changes: what to change, first choice first.
         alternatives: other ways, in words, in order.
         avoid: what not to do, in words.
@@ -114,6 +115,7 @@ class Finding(Struct, frozen=True):
     verify: str = ""
     topic: Topic = "other"
     exhausts: Resource | None = None
+    shown_by: tuple[Evidence, ...] = ()
 
 
 class AlreadyRight(Struct, frozen=True):

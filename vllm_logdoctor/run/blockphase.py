@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.parse import Record
 from vllm_logdoctor.run.blocks import Block, Frame
 from vllm_logdoctor.run.owners import BUILD, PROGRAM, TENSOR_LIBRARIES, VLLM, is_file_of_vllm, owner_of
 
@@ -71,28 +72,38 @@ _ANNOUNCED: tuple[tuple[BlockPhase, re.Pattern[str]], ...] = (
 
 def phase_of_block(block: Block) -> BlockPhase:
     """Return what was going on, or "" where neither frames nor the announcement tell."""
+    return phase_shown(block)[0]
+
+
+def phase_shown(block: Block) -> tuple[BlockPhase, Record | None]:
+    """Return what was going on, and the line that tells it."""
     frames = [frame for one in block.raised for frame in one.frames if not _COMPILER.search(frame.file)]
-    functions = [_function(frame) for frame in frames]
-    serving = any(_IN_SERVING.match(name) for name in functions)
-    if serving and not any(_STARTS.match(name) for name in functions):
-        return "wake-up" if "wake_up" in functions else "serving"
+    functions = {_function(frame): frame.record for frame in frames}
+    serving = next((name for name in functions if _IN_SERVING.match(name)), None)
+    if serving is not None and not any(_STARTS.match(name) for name in functions):
+        woken = functions.get("wake_up")
+        return ("wake-up", woken) if woken is not None else ("serving", functions[serving])
     # A trainer and a client have a `generate` of their own.
     own = any(is_file_of_vllm(frame.file) for frame in frames)
-    of_start = [_function(frame) for frame in _without_packages(frames)]
+    of_start = {_function(frame): frame.record for frame in _without_packages(frames)}
     for phase, names in _COMPILED:
-        told_by = of_start if phase != "serving" else functions if own else []
-        if any(names.match(name) for name in told_by):
-            return phase
+        told_by = of_start if phase != "serving" else functions if own else {}
+        told = next((record for name, record in told_by.items() if names.match(name)), None)
+        if told is not None:
+            return phase, told
     announced = next((phase for phase, words in _ANNOUNCED if words.search(block.announcement)), None)
     if announced and not (announced == "serving" and is_of_start(block)):
-        return announced
-    if any(
-        _LOADER_FILES.search(frame.file)
-        or (_function(frame) == "__init__" and _MODEL_FILES.search(frame.file))
-        for frame in frames
-    ):
-        return "load-weights"
-    return "import" if _imports(frames) else ""
+        return announced, block.introduction
+    loading = next((frame.record for frame in frames if _is_of_loading(frame)), None)
+    if loading is not None:
+        return "load-weights", loading
+    return ("import", frames[-1].record) if _imports(frames) else ("", None)
+
+
+def _is_of_loading(frame: Frame) -> bool:
+    """Return whether a frame is of the loader of weights, or builds a model or one of its layers."""
+    builds = _function(frame) == "__init__" and _MODEL_FILES.search(frame.file)
+    return bool(builds or _LOADER_FILES.search(frame.file))
 
 
 def _without_packages(frames: Sequence[Frame]) -> Sequence[Frame]:

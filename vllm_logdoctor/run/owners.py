@@ -98,6 +98,11 @@ def is_file_of_vllm(file: str) -> bool:
     return owner_of(file).startswith(VLLM)
 
 
+def is_own(file: str) -> bool:
+    """Return whether a file of Python is vLLM's or the program's, a model's code among them."""
+    return file.endswith(".py") and (is_file_of_vllm(file) or owner_of(file) == PROGRAM)
+
+
 # Frames that only pass a call on: decorators, remote procedure calls, module hooks.
 _PASSES_ON = lazy_pattern(
     r"(?:_?wrapper|_?wrapped\w*|_wrapped_call_impl|_call_impl|inner|decorate_context|run_method|collective_rpc|_fn|__call__|apply"

@@ -84,12 +84,14 @@ def _lines(page: Page, root: Finding) -> list[str]:
     """Return the lines that add to the decisive one; repeated texts share one line."""
     places: dict[str, list[str]] = {}
     for one in telling(root)[1:]:
+        if one in root.shown_by:
+            continue  # The sentence above names it.
         text, frame = excerpt(one.text, limit=_CUT), frame_line(excerpt(cleaned(one.text), limit=_CUT))
         if frame is not None:
             name = _PATH.sub("", frame.file)
             # Ray's frames show in whose process the run is, and nothing that broke.
             of_ray = owner_of(frame.file) == "ray"
-            if of_ray or not frame.function or f"{name}, {frame.function}" in root.explanation:
+            if of_ray or not frame.function:
                 continue
             text = f"{name}:{frame.line} in {frame.function}"
         elif text.count("(") > text.count(")") and not text.endswith("…"):

@@ -33,8 +33,7 @@ from vllm_logdoctor.run.blocks import Block, Frame, Raised, blocks_of
 from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Outcome, Run
 from vllm_logdoctor.run.outcome import outcome_of
-from vllm_logdoctor.run.owners import PROGRAM, acting_frames, is_file_of_vllm, owner_of
-from vllm_logdoctor.run.places import file_and_function
+from vllm_logdoctor.run.owners import PROGRAM, acting_frames, is_file_of_vllm, is_own, owner_of
 from vllm_logdoctor.run.tracelines import cleaned, frame_line, without_numbers
 
 FOLLOWED = "errors-that-followed"
@@ -217,7 +216,7 @@ def context_of(verdict: Verdict, context: FailureContext) -> list[Record]:
         return []
     frames = [
         # By which place a rule knows a failure is in the line that names the file.
-        _code_line(frame, block) if _is_own(frame.file) else frame.record
+        _code_line(frame, block) if is_own(frame.file) else frame.record
         for frame in _telling_frames(verdict.root, raised, block)
     ]
     chain = [one.record for one in _chained(raised, block)[:3]]
@@ -229,8 +228,7 @@ def context_of(verdict: Verdict, context: FailureContext) -> list[Record]:
         for one in acting_frames(raised.frames)[-1:]
         if one.code.startswith("raise")
     ]
-    called = _caller(verdict.root, raised)
-    records = [*called, *frames, raised.record, *_more_of_text(raised, block), *chain]
+    records = [*frames, raised.record, *_more_of_text(raised, block), *chain]
     if context.run.kind != "test":  # There the lines above an error are the source of the test.
         records += [one for one in block.native if "Warning: " not in one.message][-2:]
     if block.introduction is not None and _announces(block.introduction):
@@ -240,15 +238,6 @@ def context_of(verdict: Verdict, context: FailureContext) -> list[Record]:
         for one in records
         if not _SAYS_NOTHING.match(one.message) and not _is_of_importlib(one) and not is_prose(one)
     ]
-
-
-def _caller(root: RuleMatch, raised: Raised) -> list[Record]:
-    """Return the place of the caller that the explanation names: Raised by torch, called from rocm.py, device_memory."""
-    template = root.signature.explain or root.rule.explain
-    values = (str(root.values.get(name, "")) for name in ("raised", "check") if f"{{{name}}}" in template)
-    named = f"{' '.join(values).partition('alled from ')[2]} "
-    places = ((file_and_function(one.file, one.function), one.record) for one in raised.frames)
-    return [record for place, record in places if named.startswith(tuple(place + end for end in " ,)"))][-1:]
 
 
 def _chained(raised: Raised, block: Block) -> Sequence[Raised]:
@@ -272,18 +261,13 @@ def _telling_frames(root: RuleMatch, raised: Raised, block: Block) -> list[Frame
     """Return the frame by which the rule knows the failure, and the innermost one of vLLM or of the program, where it does more than raise."""
     known = expression(frames_wanted(root)) if frames_wanted(root) else None
     named = [frame for one in block.raised for frame in one.frames if known and known.search(place_of(frame))]
-    named = [one for one in named if _is_own(one.file)] or named
+    named = [one for one in named if is_own(one.file)] or named
     acting = acting_frames(raised.frames)
     own = [one for one in acting if is_file_of_vllm(one.file)]
     own = own or [one for one in acting if owner_of(one.file) == PROGRAM]
     own = [one for one in own if not _PASSES_ON.match(one.code)][-1:]
-    own = [one for one in own if _is_own(one.file)]
+    own = [one for one in own if is_own(one.file)]
     return [one for one in (*named[-1:], *own) if not _ONLY_REFUSES.match(one.code)]
-
-
-def _is_own(file: str) -> bool:
-    """Return whether a file of Python is vLLM's or the program's, a model's code among them."""
-    return file.endswith(".py") and (is_file_of_vllm(file) or owner_of(file) == PROGRAM)
 
 
 def _is_of_importlib(record: Record) -> bool:

@@ -12,9 +12,10 @@ from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.matching import RuleMatch, is_vague, match_rules
+from vllm_logdoctor.rules.failure.shown_lines import frames_named
 from vllm_logdoctor.rules.failure.signatures import FailureRules
 from vllm_logdoctor.rules.failure.unnamed import unnamed_match
-from vllm_logdoctor.rules.failure.wording import finding_of, named_finding, shown
+from vllm_logdoctor.rules.failure.wording import finding_of, named_finding, shown, with_shown
 from vllm_logdoctor.rules.model import Change, Finding
 from vllm_logdoctor.run.blockkinds import is_utility_call
 from vllm_logdoctor.run.lifecycle import serves
@@ -307,8 +308,12 @@ def _refusals(
     if streamed := values["grouped"] is not None and any(frame.file.endswith(_STREAM) for frame in frames):
         rule = replace(rule, alternatives=(_WITHOUT_STREAM,))
     title, explain = (_TORN, _LOGGED_IN_PART) if torn else (_FAILED, _LOGGED)
-    return finding_of(
+    finding = finding_of(
         rule if refused else replace(rule, title=title, meaning=""), context.run,
         role="root" if streamed else None, confidence="high",
         records=records, values=values, kind="configuration", explain="" if refused else explain,
     )  # fmt: skip
+    announced = heads[:1] if len(logged) == 1 and not refused else []
+    first = (one.raised.frames for one in texts[:1] if one.raised is not None)
+    places = frames_named(finding.explanation, [frame for frames in first for frame in frames])
+    return with_shown(finding, [*announced, *places], context.run)

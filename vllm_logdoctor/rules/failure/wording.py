@@ -27,6 +27,7 @@ from vllm_logdoctor.rules.capacity.fp8 import in_formats_of_card, refuses_fp8
 from vllm_logdoctor.rules.failure.device_terms import WITHOUT_NCCL, device_named, in_words_of_device
 from vllm_logdoctor.rules.failure.facts import PRINTED
 from vllm_logdoctor.rules.failure.matching import RuleMatch
+from vllm_logdoctor.rules.failure.shown_lines import lines_shown
 from vllm_logdoctor.rules.failure.signatures import FailureRule, expression
 from vllm_logdoctor.rules.model import Change, Confidence, Finding, Role
 from vllm_logdoctor.rules.printed import as_printed
@@ -96,10 +97,18 @@ def finding_of(
 
 def named_finding(named: RuleMatch, run: Run, role: Role | None, records: Sequence[Record] = ()) -> Finding:
     """Build the finding of a named observation; further records follow the decisive one."""
-    return finding_of(
+    finding = finding_of(
         rule_of_case(named), run, role=role, confidence=named.confidence,
         records=[named.decisive, *named.supporting, *records], values=named.values, explain=named.signature.explain,
     )  # fmt: skip
+    words = f"{finding.title} {finding.explanation}"
+    return with_shown(finding, lines_shown(words, named, frames_wanted(named)), run)
+
+
+def with_shown(finding: Finding, records: Iterable[Record], run: Run) -> Finding:
+    """Return a finding with the lines that show what its words say beside the decisive line."""
+    shown_by = tuple(dict.fromkeys(map(run.evidence, records)))
+    return replace(finding, evidence=tuple(dict.fromkeys((*finding.evidence, *shown_by))), shown_by=shown_by)
 
 
 def rule_of_case(named: RuleMatch) -> FailureRule:
