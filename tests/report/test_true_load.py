@@ -241,3 +241,18 @@ def test_a_warning_that_an_operator_can_act_on_is_shown_with_what_it_means(warni
     line = f"(APIServer pid=1) WARNING 05-01 10:01:00 [utils.py:12] {warning}"
     section = report([*START, line, ANSWER]).partition("## Warnings in the log")[2].partition("\n## ")[0]
     assert said in section
+
+
+def test_the_rate_of_a_prompt_of_a_minute_is_said_to_be_that_of_one_line() -> None:
+    line = (
+        "(APIServer pid=851) INFO 04-28 22:{:02}:{:02} [loggers.py:257] Engine 000: Avg prompt throughput: {} tokens/s, Avg generation"
+        " throughput: {} tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: {}%, Prefix cache hit rate: 0.0%"
+    )
+    lines = [
+        text
+        for minute in range(10, 16)
+        for text in (line.format(minute, 1, 0.0, 0.0, 4.0), line.format(minute, 51, 12000.0, 0.8, 2.0))
+    ]
+    text = report(lines)
+    assert "120,000 tokens in about 50 s (2,400 tokens/s) are shown as 12,000 tokens/s [L2]" in text
+    assert "No statistics lines" not in text

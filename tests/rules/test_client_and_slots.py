@@ -122,7 +122,7 @@ def test_time_in_which_steps_only_compute_prompts_is_no_room_for_requests(
     stuck = {"running": 1, "generation": 0.8, "prompt": 13_000.0, "kv": 1.4}
     found = client((12 - computing, busy), (computing, stuck))
     assert bool(found.changes) is asked
-    assert ("In 42 % of this time the steps computed prompts" in found.explanation) is not asked
+    assert ("In 42 % of the time with requests the steps computed prompts" in found.explanation) is not asked
 
 
 @pytest.mark.parametrize(("idle", "asked"), [(15, True), (16, True), (30, False)])

@@ -184,3 +184,24 @@ def test_a_full_cache_of_prompts_alone_generates_a_hundredth_of_what_it_reads(
     (span,) = spans_of([replace(line(0.0, generation=10.0, prompt=prompt), swapped=swapped)])
     assert only_computes_prompts([span]) is alone
     assert not only_computes_prompts([])
+
+
+def silent(prompt: float = 9000.0, ran: int = 1, generation: float = 0.0, swapped: int | None = None) -> Span:
+    """A line that counts prompts 60 s behind one of the same engine."""
+    times = [line(10.0 * number, ran, 20.0, number) for number in range(3)]
+    quiet, counted = line(30.0, ran, generation, 3), line(90.0, 1, 0.8, 4, prompt=prompt)
+    return spans_of([*times, quiet, replace(counted, swapped=swapped)])[-1]
+
+
+def test_a_silence_before_a_counted_prompt_is_the_time_in_which_it_was_computed() -> None:
+    assert (silent().seconds, silent().computing, silent().missing) == (10.0, 50.0, 0.0)
+
+
+@pytest.mark.parametrize("figures", [{"prompt": 0.0}, {"ran": 0}, {"generation": 20.0}, {"swapped": 0}])
+def test_no_prompt_fills_a_silence_where_the_lines_show_none_under_way(figures: dict[str, Any]) -> None:
+    assert not silent(**figures).computing
+
+
+def test_few_tokens_behind_a_silence_are_a_step_that_took_long_and_no_long_prompt() -> None:
+    lines = [line(0.0, 1, 0.0, 1), line(60.0, 1, 0.8, 2, prompt=700.0)]
+    assert load_of(Run(samples=lines)).long_prompts == ()

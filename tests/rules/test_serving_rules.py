@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.rules.making import a_run, advice, knobs, load
 from vllm_logdoctor.plan.planned import planned_run
+from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.rules.performance.serving import max_num_seqs_wanted
 
 UNDER_USED = {"running": 8, "generation": 412.2, "prompt": 78.5, "kv": 1.6}
@@ -236,7 +238,7 @@ LONG_PROMPT = {"running": 1, "generation": 0.8, "prompt": 13_000.0, "kv": 1.4}
 def test_a_client_whose_long_prompts_take_the_steps_is_not_asked_for_more_requests() -> None:
     reading = advice(a_run(samples=load((12, UNDER_USED), (11, LONG_PROMPT))))["client-concurrency-bound"]
     assert not reading.changes
-    assert "In 48 % of this time the steps computed prompts" in reading.explanation
+    assert "In 48 % of the time with requests the steps computed prompts" in reading.explanation
     answering = advice(a_run(samples=load((20, UNDER_USED), (4, LONG_PROMPT))))["client-concurrency-bound"]
     assert "requests at once from the client" in answering.changes[0].knob
 
@@ -356,3 +358,29 @@ def test_requests_that_go_back_to_the_queue_without_a_new_prompt_were_probably_p
     words = "fell from 40 to 31 while waiting ones rose from 100 to 109"
     assert words in advice(a_run(samples=falling))["kv-cache-preemption"].explanation
     assert "fell" not in advice(a_run(samples=steady))["kv-cache-preemption"].explanation
+
+
+def long_prompts(tokens: int | None, rate: float = 19_000.0) -> dict[str, Finding]:
+    """Prompts that are counted ninety seconds behind the only line that vLLM prints meanwhile."""
+    quiet, counted = (
+        {"running": 1, "generation": 0.0, "kv": 4.0},
+        {"running": 1, "generation": 0.8, "kv": 2.0},
+    )
+    lines = load(*[(1, quiet), (1, counted | {"prompt": rate})] * 6)
+    late = [replace(one, time=60.0 * (number // 2) + 50.0 * (number % 2)) for number, one in enumerate(lines)]
+    given = {"max_num_seqs": 32} | ({"max_num_batched_tokens": tokens} if tokens else {})
+    return advice(a_run(set=given, samples=late))
+
+
+def test_prompts_of_minutes_in_small_steps_lead_to_larger_ones() -> None:
+    found = long_prompts(2048)["long-wait-for-first-token"]
+    assert knobs(found) == {"--max-num-batched-tokens": 8192}
+    assert "190,000 tokens in about 50 s, about 3,800 prompt tokens/s" in found.explanation
+
+
+def test_prompts_of_minutes_in_large_steps_lead_to_no_setting() -> None:
+    assert "long-wait-for-first-token" not in long_prompts(8192)
+
+
+def test_short_prompts_behind_a_silence_are_no_long_wait_for_prompts() -> None:
+    assert "long-wait-for-first-token" not in long_prompts(2048, rate=500.0)

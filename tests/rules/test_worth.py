@@ -45,11 +45,12 @@ def test_rules_serve_the_objectives_that_they_name() -> None:
             serving.setdefault(objective, set()).add(rule.id)
     assert serving == {
         "throughput": {"kv-cache-preemption", "scheduler-limit-not-memory", "client-concurrency-bound", "small-model-split-over-cards"},
-        "long-context": {"kv-cache-preemption", "prefill-bound-queueing", "prefix-caching-silently-off", "kv-cache-smaller-after-upgrade"},
+        "long-context": {"kv-cache-preemption", "prefill-bound-queueing", "long-wait-for-first-token", "prefix-caching-silently-off", "kv-cache-smaller-after-upgrade"},
         "memory": {"kv-cache-preemption", "small-model-split-over-cards", "kv-cache-reads-dominate", "cache-larger-than-load", "kv-cache-smaller-after-upgrade"},
         "latency": {
             "decode-limited-by-weight-reads", "inter-node-network-bound", "eager-mode", "cuda-graphs-not-captured", "jit-compilation-while-serving",
             "graphs-off-for-expert-exchange", "expert-rebalancing-stalls", "chunked-prefill-off",
+            "long-wait-for-first-token",
         },
         "cost": {"small-model-split-over-cards", "idle-cards"},
         "startup": {

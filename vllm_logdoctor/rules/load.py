@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
+from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.model import Evidence, Run, Sample
 
 LEAST_LOAD = 6
@@ -23,6 +24,8 @@ LIKE = 1.2
 # Statistics come every 10 seconds (5 in V0); a longer gap is silence of an idle engine, not a longer sample.
 USUAL_INTERVAL = 10.0
 LONGEST_INTERVALS = 3.0
+LEAST_LONG_PROMPT = 8192
+"""Tokens that no usual step takes at once: fewer in a silence are no prompt that took long, but a step that did."""
 _FEW_STEPS = 8
 _UNEVEN = 1.5
 # A step with prompt tokens in it is no decode step; a sample with fewer of them than this share of its tokens is close.
@@ -73,12 +76,14 @@ class Span(Struct, frozen=True):
     A statistics line counts the tokens of its interval and the requests at its end: `steady` is False where another
     number ran at its beginning, so that tokens per request can't be told. `missing` are the seconds before its
     interval without lines although requests ran: an engine prints nothing while it is idle, else a line each interval.
+    `computing` are those before its interval in which the prompts that it counts were computed, and no token counted.
     """
 
     sample: Sample
     seconds: float
     steady: bool = True
     missing: float = 0.0
+    computing: float = 0.0
 
     @property
     def busy(self) -> bool:
@@ -136,6 +141,20 @@ class Load(Struct, frozen=True):
     def share_of(self, spans: Iterable[Span]) -> float:
         """Return the share of the busy time that some spans take."""
         return sum(span.seconds for span in spans) / self.busy_seconds
+
+    @property
+    def computing_seconds(self) -> float:
+        """Seconds without statistics lines in which prompts were computed, summed over engines."""
+        return sum(span.computing for span in self.spans)
+
+    @property
+    def long_prompts(self) -> tuple[Span, ...]:
+        """Return the spans whose prompts were computed over more than two intervals."""
+        return tuple(
+            span
+            for span in self.spans
+            if span.computing > span.seconds and span.sample.prompt * span.seconds >= LEAST_LONG_PROMPT
+        )
 
     @property
     def lines(self) -> int:
@@ -246,6 +265,13 @@ def decode_spans(spans: Iterable[Span]) -> list[Span]:
         and span.sample.running
         and span.sample.prompt <= PROMPT_SHARE * span.sample.generation
     ]
+
+
+def speed_of_longest(long: Sequence[Span]) -> tuple[float, str]:
+    """Return the tokens per second of the prompts that took the longest, and their tokens and time in words."""
+    span = max(long, key=lambda one: one.computing)
+    tokens, seconds = span.sample.prompt * span.seconds, span.seconds + span.computing
+    return tokens / seconds, f"{tokens:,.0f} tokens in about {duration(seconds)}"
 
 
 def agreed_on(load: Load) -> str:
@@ -362,7 +388,11 @@ def _timed(series: list[Sample], begun: float | None) -> list[Span]:
     steps = [
         later.time - sooner.time
         for sooner, later in pairwise(series)
-        if sooner.time is not None and later.time is not None and later.time > sooner.time
+        if sooner.time is not None
+        and later.time is not None
+        and later.time > sooner.time
+        # Between those two, lines may be left out.
+        and not _computes_until(sooner, later)
     ]
     usual = _median(steps) if steps else USUAL_INTERVAL
     # Of a few pasted lines some may have been left out between two.
@@ -374,18 +404,30 @@ def _timed(series: list[Sample], begun: float | None) -> list[Span]:
         before = series[number - 1].time if number else None
         gap = sample.time - before if sample.time is not None and before is not None else usual
         # Clocks can go back, two lines can bear one second: a sample then counts for the usual interval, and so does the
-        # first one after an idle one, however long nothing was printed between them.
-        longest = LONGEST_INTERVALS * usual if not number or spans[-1].busy else 1.5 * usual
+        # first one after an idle one or one without a token, however long nothing was printed between them.
+        last = series[number - 1] if number else None
+        quiet = last is not None and (not spans[-1].busy or _computes_until(last, sample))
+        longest = 1.5 * usual if quiet else LONGEST_INTERVALS * usual
         seconds = gap if 0 < gap <= longest * sample.count else usual * sample.count
         if not number and begun is not None and sample.time is not None and sample.time > begun:
             seconds = min(seconds, sample.time - begun)
-        last = series[number - 1] if number else None
         steady = is_steady(last.running if last else None, sample.running)
         missing = gap - seconds if gap > LONGEST_INTERVALS * usual * sample.count else 0.0
-        if last is None or not missing or not (last.running or last.waiting or _ran_before(sample)):
+        computing = 0.0
+        if last is None or not (last.running or last.waiting or _ran_before(sample)):
             missing = 0.0
-        spans.append(Span(sample, seconds, steady, missing))
+        elif _computes_until(last, sample):
+            missing, computing = 0.0, max(0.0, gap - seconds)
+        spans.append(Span(sample, seconds, steady, missing, computing))
     return spans
+
+
+def _computes_until(before: Sample, sample: Sample) -> bool:
+    """Return whether the prompts of a line were under way in the one before: V1 counts them at their end, and of several lines in
+    a row without a token it prints the first.
+    """
+    without_token = before.prompt == before.generation == 0
+    return sample.prompt > 0 and sample.swapped is None and without_token and holds_requests(before)
 
 
 def _ran_before(sample: Sample) -> bool:

@@ -24,6 +24,7 @@ from vllm_logdoctor.rules.load import (
     has_requests,
     load_of,
     quantile,
+    speed_of_longest,
 )
 from vllm_logdoctor.rules.steps import step_seconds, tokens_per_answer
 from vllm_logdoctor.run.clock import duration
@@ -77,7 +78,7 @@ def _statistics(page: Page, figures: Serving) -> list[str]:
         f"{plural(figures.samples, 'statistics line')}{idle}{in_sum}.",
         "",
     ]
-    lines += _missing(page.run)
+    lines += [*_missing(page.run), *_long_prompts(page)]
     if len(busy) < FEW_LINES:
         return _with_extra(page, figures, [*lines, *_values(page, points)])
     whole = not any(point.lines > 1 for point in points)
@@ -157,6 +158,20 @@ def _missing(run: Run) -> list[str]:
         places = [f"for {duration(load.missing_seconds)} in {len(holes)} places"]
     return [
         f"No statistics lines {', '.join(places)}, with requests running before or after: this time is not counted.",
+        "",
+    ]
+
+
+def _long_prompts(page: Page) -> list[str]:
+    """Return why the rate of prompts is higher than any that the engine reached, where some took more than an interval."""
+    long = load_of(page.run).long_prompts
+    if not long:
+        return []
+    rate, longest = speed_of_longest(long)
+    shown = max(long, key=lambda span: span.computing).sample
+    return [
+        f"A prompt is counted at its end, in one line: {longest} ({number(rate)} tokens/s) are shown as {number(shown.prompt)} tokens/s"
+        f"{page.cited([evidence_of_sample(page.run, shown)])}. vLLM prints no lines meanwhile, so the rates of prompts below are too high.",
         "",
     ]
 

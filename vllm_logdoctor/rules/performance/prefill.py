@@ -17,7 +17,7 @@ from vllm_logdoctor.rules.context import (
     whole,
 )
 from vllm_logdoctor.rules.limits import mostly_queue, slots_may_be_taken
-from vllm_logdoctor.rules.load import weighted_median
+from vllm_logdoctor.rules.load import speed_of_longest, weighted_median
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.performance.serving import (
     LEAST_LINES,
@@ -28,8 +28,8 @@ from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.tasks import pools
 from vllm_logdoctor.run.model import Sample
 
-# Tokens of a step on small cards, by default.
-SMALL_STEP = 2048
+LARGE_STEP = 4096
+"""Tokens of a step that are no default of small cards: those are 2,048, and a few more where an image takes them."""
 UNDER_WAY = "the cache fills, and a prompt is counted once it is computed"
 QUEUE_OF_EITHER = "Requests queue behind prompts or at max_num_seqs, whose value is not in the log"
 _STEPS_OR_SLOTS = "either prompts fill the steps, or as many run as max_num_seqs allows."
@@ -40,6 +40,14 @@ _LOOK_UP = (
 _CAPACITY = ("more replicas: prefill is compute-bound and scales with the cards", "shorter prompts")
 MORE_CAPACITY = "add prefill capacity: another replica, or shorter prompts"
 SHARED_PREFIXES = "prefix caching, if prompts share a prefix"
+SHORTER_PROMPTS = (
+    "send shorter prompts, or put the text that they share first, so that the prefix cache serves it"
+)
+_LARGER_STEPS = (
+    "fewer and larger steps for a prompt, which need more GPU memory: compare the time of one long prompt"
+)
+PROMPT_SHARE = 0.2
+"""Seconds of long prompts for each second that the statistics lines cover, from which they are what a client waits for."""
 IMAGES_TOO = " Images and sound are a part of prompts: their encoder runs in the same steps. Very short answers look the same in the statistics."
 
 
@@ -96,6 +104,26 @@ def prefill_bound_queueing(case: RuleContext) -> Advice | None:
     )
 
 
+def long_wait_for_first_token(case: RuleContext) -> Advice | None:
+    """Prompts take several intervals each in small steps. Needs statistics lines of V1 that show it."""
+    load, long = case.load, case.load.long_prompts
+    before, tokens = _tokens_for_prompts(case)
+    short = not long or load.computing_seconds < PROMPT_SHARE * load.busy_seconds
+    if short or case.bottleneck.name != "client-limited" or tokens is None or tokens >= LARGE_STEP:
+        return None
+    rate, longest = speed_of_longest(long)
+    return Advice(
+        f"{plural(len(long), 'statistics line')} count{'s' if len(long) == 1 else ''} prompts that took more than two intervals, the longest"
+        f" {longest}, about {rounded(rate)} prompt tokens/s. An answer begins only behind its prompt.",
+        (*sample_lines(case, long, prompts_first), *setting_lines(case, "max_num_batched_tokens")),
+        confidence="medium",
+        changes=flag(case, "--max-num-batched-tokens", before, 8192, "needs-test", _LARGER_STEPS),
+        alternatives=(SHORTER_PROMPTS,),
+        avoid="More requests at once: they share the same arithmetic.",
+        verify="The same prompt takes less time to its first token.",
+    )
+
+
 def prompts_first(sample: Sample) -> tuple[float, ...]:
     """Order samples by their prompts, then by the length of the queue behind them."""
     return (sample.prompt, sample.waiting or 0)
@@ -110,9 +138,8 @@ def _rates(case: RuleContext, prompt: float, generated: float) -> str:
 def _prefill_changes(case: RuleContext, unknown: bool, running: int) -> tuple[Change, ...]:
     """Return larger steps where they are small, else more capacity; nothing where few statistics lines show a short queue."""
     before, tokens = _tokens_for_prompts(case)
-    # A step of 2,048 tokens is the default of small cards: prompts of tens of thousands of tokens need many
-    # of them.
-    if tokens is None or tokens > SMALL_STEP or case.objective == "latency":
+    # Prompts of tens of thousands of tokens need many small steps.
+    if tokens is None or tokens >= LARGE_STEP or case.objective == "latency":
         if case.load.is_short and case.load.peak_waiting < LONG_QUEUE:
             return ()
         return (action(_LOOK_UP.format(running=running) if unknown else MORE_CAPACITY),)
@@ -142,4 +169,5 @@ RULES = (
         objectives=("long-context",),
         removes="prefill-limited",
     ),
+    Rule("long-wait-for-first-token", long_wait_for_first_token, objectives=("latency", "long-context")),
 )

@@ -173,7 +173,7 @@ def _why_no_more_requests(case: RuleContext, held: Sequence[Span]) -> str:
             f" For {duration(case.load.missing_seconds)} more the log has no statistics lines although it has some before and after: what ran then"
             " is not in the log."
         )
-    between = _seconds_between(case.load) - case.load.missing_seconds
+    between = _seconds_between(case.load) - case.load.missing_seconds - case.load.computing_seconds
     if case.load.peak_running <= 1 and case.load.busy_seconds < SELDOM_BUSY * between:
         return (
             f" One request ran at a time, and the statistics lines show requests in only {duration(case.load.busy_seconds)} of"
@@ -185,12 +185,13 @@ def _why_no_more_requests(case: RuleContext, held: Sequence[Span]) -> str:
             f" Prompts are most of the work ({rounded(prompt)} prompt tokens/s, {rounded(generation)} generated): they are"
             " computed at about the same rate one by one or together, so more requests at once gain little."
         )
-    computing = [span for span in held if computes_prompts_alone(span)]
-    share = sum(span.seconds for span in computing) / sum(span.seconds for span in held)
+    unprinted = case.load.computing_seconds
+    computing = sum(span.seconds for span in held if computes_prompts_alone(span)) + unprinted
+    share = computing / (sum(span.seconds for span in held) + unprinted)
     if share < MOST_PROMPTS:
         return ""
     return (
-        f" In {100 * share:.0f} % of this time the steps computed prompts and generated almost no tokens: compute limits"
+        f" In {100 * share:.0f} % of the time with requests the steps computed prompts and generated almost no tokens: compute limits"
         " them, and more requests at once would only share it. Shorter prompts or cached prefixes shorten this time."
     )
 
