@@ -220,6 +220,24 @@ def test_a_failed_test_is_run_alone_without_a_guess_at_its_cause() -> None:
     assert "earlier test" not in text
 
 
+def test_a_test_that_uses_a_name_which_this_vllm_lacks_is_of_another_commit() -> None:
+    lines = (
+        "____________________ test_pooler ____________________",
+        "    def test_pooler(runner):",
+        ">           assert runner.pooler.norm_kind",
+        "E           AttributeError: 'PoolerSettings' object has no attribute 'norm_kind'",
+        "{file}:43: AttributeError",
+        "------------------------ Captured stdout call ------------------------",
+        "INFO 05-27 12:31:33 [__init__.py:31] Available plugins for group vllm.general_plugins:",
+        "FAILED tests/models/test_pooler.py::test_pooler - AttributeError: 'PoolerSettings' object has no attribute 'norm_kind'",
+    )
+    text = report("\n".join(lines).format(file="tests/models/test_pooler.py"))
+    assert "one commit: the installed code has no `norm_kind`" in text
+    assert "Run the test alone" not in text
+    raised_by_vllm = report("\n".join(lines).format(file="vllm/model_executor/layers/pooler.py"))
+    assert "one commit" not in raised_by_vllm
+
+
 def test_requests_without_statistics_or_answers_do_not_make_a_healthy_server() -> None:
     added = "INFO 02-14 11:57:3{second} engine.py:275] Added request chatcmpl-1af15bd86d5f413683cd727e1028852{second}."
     text = report("\n".join(added.format(second=second) for second in range(9)))

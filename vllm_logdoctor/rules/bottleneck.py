@@ -431,9 +431,8 @@ def _period(
     first, last = spans[0].sample, spans[-1].sample
     start = first.time - spans[0].seconds if first.time is not None else None
     if not own:
-        return ServingPeriod(
-            name, start, last.time, len(spans), "requests began to arrive", (evidence_of_sample(run, first),)
-        )
+        reason = f"requests began to arrive; at its end {first.running or 0:,} running, {first.waiting or 0:,} waiting"
+        return ServingPeriod(name, start, last.time, len(spans), reason, (evidence_of_sample(run, first),))
     running = max(sample.running or 0 for sample in own)
     waiting = max(sample.waiting or 0 for sample in own)
     usage = max(sample.kv_usage or 0.0 for sample in own)

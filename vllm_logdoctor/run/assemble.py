@@ -192,7 +192,7 @@ def _identify(run: Run, builder: RunBuilder) -> None:
     elif unnamed and "benchmark-arguments" in run.messages and not (builder.openers or builder.ready):
         # A benchmark's client imports vLLM, which logs its platform.
         run.kind = "client" if _is_failed_client(run) else run.kind
-    if run.kind == "offline" and (failed_tests(trail_of(run)) or is_of_pytest(trail_of(run))):
+    if run.kind in ("offline", "unknown") and _is_of_tests(trail_of(run)):
         run.kind = "test"
     run.model = model_of(builder)
     run.router = not (builder.openers or run.samples) and is_of_router(trail_of(run))
@@ -202,12 +202,19 @@ _OF_SERVER = "Exception in ASGI application"
 """Beside the output of a test that asks a server, somebody pasted the server's own lines."""
 
 
+def _is_of_tests(trail: Sequence[Record]) -> bool:
+    """Return whether pytest wrote the lines of a failure, and no server between them."""
+    return bool(failed_tests(trail)) or (
+        is_of_pytest(trail) and not any(_OF_SERVER in one.message for one in trail)
+    )
+
+
 def _kind_of_others(run: Run) -> Kind:
     """Return what wrote a log without an engine's lines: a build, tests, a container, a client that failed, an offline engine's bar, or unknown."""
     trail = trail_of(run)
     if is_build(trail):
         return "build"
-    if failed_tests(trail) or (is_of_pytest(trail) and not any(_OF_SERVER in one.message for one in trail)):
+    if _is_of_tests(trail):
         return "test"
     if refused_start(trail) is not None:
         return "container"
