@@ -113,7 +113,7 @@ def stretches(case: RuleContext) -> Iterator[Stretch]:
         for place in range(1, len(series) + 1):
             if place < len(series) and _continues(series[place - 1], series[place]):
                 continue
-            if place - start >= 2 and (tokens := _tokens(case, series, start, place)):
+            if tokens := _tokens(case, series, start, place):
                 yield Stretch(tuple(series[start:place]), tokens)
             start = place
 
