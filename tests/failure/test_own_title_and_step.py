@@ -98,7 +98,12 @@ CASES = [
     Decided(
         f"{SITE}/vllm/worker/model_runner.py", "_prepare_decode", "input_block_tables[i, :len(block_table)] = block_table",
         "ValueError: could not broadcast input array from shape (129,) into shape (128,)",
-        "Sequence longer than the CUDA graphs of the V0 engine take", "Set `--max-seq-len-to-capture`",
+        "Block table too long for the CUDA graphs of the V0 engine", "Set `--max-seq-len-to-capture`",
+    ),
+    Decided(
+        f"{SITE}/vllm/attention/backends/utils.py", "build", "input_block_tables[i, :len(block_table)] = block_table",
+        "ValueError: could not broadcast input array from shape (700,) into shape (128,)",
+        "Block table too long for the CUDA graphs of the V0 engine", "Set `--max-seq-len-to-capture`",
     ),
     Decided(
         f"{SITE}/vllm/v1/core/kv_cache_utils.py", "unify_kv_cache_spec_page_size", "raise NotImplementedError(",
@@ -120,6 +125,31 @@ def test_a_cause_that_the_log_decides_has_its_own_title_and_first_step(case: Dec
     found = root(raised((case.file, 9, case.function, case.code), error=case.error, above=case.above))
     assert found.title == case.title
     assert found.alternatives[0].startswith(case.first)
+
+
+def test_a_block_table_that_speculation_made_too_long_is_no_longer_sequence() -> None:
+    found = root(
+        raised(
+            (f"{SITE}/vllm/spec_decode/batch_expansion.py", 9, "score_proposals", "self._scorer_worker.execute_model("),
+            (f"{SITE}/vllm/worker/model_runner.py", 9, "_prepare_model_input", "input_block_tables[i, :len(block_table)] = block_table"),
+            error="ValueError: could not broadcast input array from shape (129,) into shape (128,)",
+        )
+    )  # fmt: skip
+    assert found.title.startswith("Speculative decoding reserves more blocks")
+    assert "without speculative decoding" in found.alternatives[1]
+    assert "max-seq-len-to-capture" not in " ".join((found.explanation, *found.alternatives))
+
+
+def test_a_prompt_of_memory_profiling_gets_shorter_by_more_sequences() -> None:
+    found = root(
+        raised(
+            (f"{SITE}/vllm/worker/enc_dec_model_runner.py", 9, "profile_run", "self.execute_model(model_input)"),
+            (f"{SITE}/vllm/model_executor/models/mllama.py", 9, "forward", "assert actual_len >= last_group_len"),
+            error="AssertionError",
+        )
+    )  # fmt: skip
+    assert found.title == "Mllama's dummy image is shorter than the prompt of memory profiling"
+    assert "raise `--max-num-seqs`" in found.alternatives[1]
 
 
 def test_a_library_that_refuses_the_class_of_an_argument_is_compared_with_what_the_release_requires() -> None:

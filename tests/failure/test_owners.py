@@ -4,6 +4,7 @@ import pytest
 
 from tests.failure.judging import diagnosis, root
 from vllm_logdoctor import analyze
+from vllm_logdoctor.report.proof import carrying
 from vllm_logdoctor.run.owners import owner_of
 
 ENV = "/opt/envs/vllm/lib/python3.12"
@@ -262,7 +263,9 @@ def test_code_of_the_cpu_backend_that_fails_in_a_build_for_gpus_is_of_the_wrong_
         (f"{ENV}/site-packages/vllm/worker/worker_base.py", "init_worker", "self.worker = worker_class(*args, **kwargs)"),
     ]  # fmt: skip
     detected = f"INFO 05-01 10:00:02 [__init__.py:179] Automatically detected platform {platform}."
-    assert root(log_of(detected, *torn(*frames, ends=error))).title == title
+    found = root(log_of(detected, *torn(*frames, ends=error)))
+    assert (found.title, found.confidence) == (title, "high" if platform == "cuda" else "medium")
+    assert any(detected in one.text for one in carrying(found)) is (platform == "cuda")
 
 
 def test_a_check_of_the_users_script_is_no_conflict_of_packages() -> None:

@@ -20,6 +20,9 @@ _SAYS = lazy_pattern(r"[\w.]*(?:Error|Exception): \w")
 _WORD = lazy_pattern(r"[A-Za-z]{2,}")
 # 150,744
 _SEPARATOR = lazy_pattern(r"(?<=\d),(?=\d{3}\b)")
+# vLLM detected the platform `cuda`.
+_VALUE = lazy_pattern(r"`([A-Za-z]\w*)`")
+_NAME = lazy_pattern(r"[A-Za-z]\w*")
 _LONGEST = 600
 """Characters that evidence keeps of a line."""
 _BREAKS_WORD = lazy_pattern(r"[=(]\Z")
@@ -110,7 +113,7 @@ def carrying(root: Finding) -> tuple[Evidence, ...]:
 
 
 def figures(root: Finding) -> tuple[Evidence, ...]:
-    """Return the lines in which the run printed the figures of an explanation: they prove it, and are nothing that broke.
+    """Return the lines in which the run printed the figures and values of an explanation: they prove it, and are nothing that broke.
 
     Example:
         >>> texts = "ValueError: no memory", "INFO 04-12 07:11:48 [w.py:2] Available KV cache memory: -1.2718 GiB", "INFO [m.py:7] took 9 s"
@@ -118,11 +121,12 @@ def figures(root: Finding) -> tuple[Evidence, ...]:
         >>> [one.line for one in figures(Finding("x", "failure", "high", "high", "t", "-1.27 GiB are left.", "root", lines))]
         [1]
     """
-    given = _numbers(root.explanation)
+    given, values = _numbers(root.explanation), set(_VALUE.findall(root.explanation))
     return tuple(
         one
         for one in decisive(root)[1:]
-        if _NORMAL.search(one.text[:_HEADER]) and given & _numbers(one.text.partition("] ")[2])
+        if _NORMAL.search(one.text[:_HEADER])
+        and (given & _numbers(one.text.partition("] ")[2]) or values.intersection(_NAME.findall(one.text)))
     )
 
 

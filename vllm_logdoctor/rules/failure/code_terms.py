@@ -90,10 +90,6 @@ _OF_V0 = lazy_pattern(r"/vllm/(?:worker|core|spec_decode)/")
 _FIRST_WITHOUT_V0 = "0.11.0"
 _NEWER = "Use a newer release: this code may have changed."
 _SEARCH = "Search the issues of vLLM for {error} and {place}: an answer there may name the release that has the fix."
-_PROFILED = (
-    "Try a lower `--max-num-seqs` or `--max-model-len`: memory profiling makes its dummy inputs from them."
-)
-_MODEL = lazy_pattern(r"/model_executor/models/\w+\.py$")
 
 
 def feature_of(frames: Sequence[Frame]) -> Feature | None:
@@ -112,9 +108,7 @@ def feature_of(frames: Sequence[Frame]) -> Feature | None:
     )
 
 
-def steps_around(
-    frames: Sequence[Frame], phase: BlockPhase | str, raised: Raised, run: Run
-) -> tuple[str, ...]:
+def steps_around(frames: Sequence[Frame], phase: BlockPhase | str, run: Run) -> tuple[str, ...]:
     """Return what a start can do without to get around an error in vLLM's code."""
     feature = feature_of(frames)
     own = [one.file for one in frames if owner_of(one.file).startswith(VLLM)]
@@ -123,8 +117,6 @@ def steps_around(
         return () if changed else (feature.step,)
     if phase == "graph-capture":
         return (_WITHOUT_COMPILE if _is_compiled_in_v0(frames) else _WITHOUT_GRAPHS,)
-    if phase == "profiling" and raised.name == "AssertionError" and own and _MODEL.search(own[-1]):
-        return (_PROFILED,)
     if own and _DEMO_SERVER.search(own[-1]):
         return (_OTHER_SERVER,)
     release = release_of(run) if run.version is not None else None

@@ -224,16 +224,14 @@ def _remedy(
         place.owner, rule_id, context, called=place.own is not None, raised=raised, at=at, caller=caller
     )
     around = (
-        steps_around(place.frames, place.phase, raised, context.run)
-        if place.is_code and raised is not None
-        else ()
+        steps_around(place.frames, place.phase, context.run) if place.is_code and raised is not None else ()
     )
     return (*around, *steps)
 
 
 def _around(context: FailureContext, place: _Place, raised: Raised) -> tuple[str, ...]:
     """Return the steps for an error in vLLM's own code: what led there is left out, then another build is tried."""
-    around = steps_around(place.frames, place.phase, raised, context.run)
+    around = steps_around(place.frames, place.phase, context.run)
     serving = place.phase == "serving"
     left_out = bool(around) or feature_of(place.frames) is not None
     kind = kind_of_request(place.frames) if serving and not left_out else ""
