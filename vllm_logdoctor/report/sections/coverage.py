@@ -28,7 +28,7 @@ def what_was_read(analysis: Analysis, page: Page) -> list[str]:
     rows = [
         [
             inline(source.file, 200),
-            "" if source.kind else f"{source.lines:,}",
+            f"{source.lines:,}" if source.kind == "log" else "",
             prose(source.note) or "vLLM log, used",
         ]
         for source in analysis.sources
