@@ -100,6 +100,8 @@ class RunSet:
         defects: list[str] = []
         job = self.job
         for builder in self.segmenter.runs:
+            if builder.number > 1 and builder.only_launched:
+                continue
             try:
                 run = finished(builder, tail if builder is self.segmenter.current else ())
             except Exception as error:

@@ -471,3 +471,15 @@ def test_what_ray_counts_up_is_no_evidence() -> None:
     assert diagnosis(log).run.outcome == "crashed_while_serving"
     assert (root(log).id, root(log).title) == ("peer-rank-died", "Ray head node lost")
     assert "Failed to connect to GCS" in root(log).evidence[0].text
+
+
+def test_a_start_that_a_line_without_a_time_ended_had_run_for_at_least_the_time_that_the_log_covers() -> None:
+    begun = [START[0].format(ranks=1), "INFO 05-01 10:00:44 [weight_utils.py:1] Loading"]
+    ended = "(APIServer pid=1) KeyboardInterrupt: terminated"
+    frames = [
+        "(APIServer pid=1) Traceback (most recent call last):",
+        '(APIServer pid=1)   File "/opt/vllm/v1/engine/utils.py", line 7, in wait',
+    ]
+    text = report("\n".join([*begun, *frames, ended]))
+    assert "The start had run for at least 103 seconds" in text
+    assert "seconds until then" not in report("\n".join([begun[0], *frames, ended]))

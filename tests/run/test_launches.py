@@ -243,3 +243,24 @@ def test_a_sentence_about_a_benchmark_is_no_command() -> None:
 def test_a_line_too_long_for_a_command_is_none() -> None:
     long = "+ vllm bench serve --model org/m --header " + "x" * 16_000
     assert not only_run(text(start(), [long, statistics()])).load_commands
+
+
+def test_a_prompt_begins_a_run_with_what_precedes_the_lines_of_its_engine() -> None:
+    failed = [
+        "$ python -m vllm.entrypoints.api_server --model org/a",
+        "Traceback (most recent call last):",
+        "ImportError: no module x",
+    ]
+    download = "Downloading config.json: 100%|##########|"
+    first, second = runs(text(failed, ["$ vllm serve org/b", download], SERVER))
+    assert (first.last_line, second.first_line) == (3, 4)
+
+
+def test_a_second_failure_behind_a_prompt_is_of_the_second_command() -> None:
+    failed = ["Traceback (most recent call last):", "ImportError: no module x"]
+    found = runs(text(["$ vllm serve org/a"], failed, ["$ vllm serve org/b"], failed))
+    assert [run.model.value for run in found if run.model] == ["org/a", "org/b"]
+
+
+def test_a_command_at_a_prompt_behind_which_nothing_follows_is_no_run() -> None:
+    assert len(runs(text(["$ vllm serve org/a"], SERVER, ["$ vllm serve org/b --max-num-seqs 16"]))) == 1

@@ -390,3 +390,45 @@ def test_what_a_start_prints_before_its_version_is_of_that_start() -> None:
     )
     own = ["(APIServer pid=1) INFO 03-04 10:59:58 [utils.py:253] non-default args were seen"]
     assert ends_and_begins(once, start(), [statistics()], own, again)[1] == 10, "of the server that is up"
+
+
+def test_the_first_lines_of_a_start_behind_one_that_failed_before_its_engine_are_its_own() -> None:
+    def lines(clock: str) -> list[str]:
+        return [
+            f"WARNING 05-01 {clock} [argparse_utils.py:191] With `vllm serve`, you should provide the model as a positional argument.",
+            f"(APIServer pid=1) INFO 05-01 {clock} [utils.py:299]        ▄▄",
+            f"(APIServer pid=1) INFO 05-01 {clock} [utils.py:299]  █  version 0.19.1",
+            f"(APIServer pid=1) INFO 05-01 {clock} [utils.py:233] non-default args: {{'model': 'org/m'}}",
+        ]
+
+    ended = [
+        "(APIServer pid=1) Traceback (most recent call last):",
+        "(APIServer pid=1) KeyboardInterrupt: terminated",
+    ]
+    first, second = runs([*lines("10:00:00"), *ended], lines("10:05:00"))
+    assert (first.run.last_line, second.run.first_line) == (6, 7)
+
+
+def test_requests_older_than_the_engine_of_a_failed_start_are_of_another_server() -> None:
+    failed = [
+        *start()[:3],
+        "Traceback (most recent call last):",
+        "torch.OutOfMemoryError: CUDA out of memory.",
+    ]
+    received = "(APIServer pid=1) INFO 03-04 09:57:59 [logger.py:36] Received request cmpl-1: prompt: 'a', params: None."
+    older = [
+        received,
+        *answers(2),
+        statistics(clock="03-04 09:58:00"),
+        *answers(3),
+        statistics(clock="03-04 09:58:10"),
+    ]
+    first, second = runs(failed, older)
+    assert (first.run.sample_count, sum(first.run.accesses.values()), first.run.startup_complete) == (
+        0,
+        0,
+        False,
+    )
+    assert (sum(second.run.accesses.values()), second.run.sample_count) == (5, 2)
+    later = [*answers(2), statistics(clock="03-04 10:58:00"), *answers(3), statistics(clock="03-04 10:58:10")]
+    assert len(runs(failed, later)) == 1

@@ -186,8 +186,7 @@ class RunBuilder:
         if may_tell(record):
             self.environment.read(record, self.evidence(record), begun=bool(self.openers))
         if record.call_site is None and self.launches.may_tell(record):
-            begun = bool(self.openers) or self.recognised > 0 or self.troubled
-            self.launches.read(record, self.evidence(record), begun)
+            self.launches.read(record, self.evidence(record), self.begun)
         traceback = record.message.startswith("Traceback (most recent call last)")
         self.tracebacks += traceback
         continues, recognised = self.continuations.belongs(record, event is not None or traceback)
@@ -208,6 +207,19 @@ class RunBuilder:
         if event.pattern.id not in _ROUTINE or record.level in ("ERROR", "CRITICAL"):
             ends = event.pattern.verdict == "cause-of-failure"
             self.keeper.add(record, serious=ends or record.level in ("ERROR", "CRITICAL"))
+
+    @property
+    def begun(self) -> bool:
+        """Return whether anything of an engine, or of its failure, was written."""
+        return bool(self.openers) or self.recognised > 0 or self.troubled
+
+    @property
+    def only_launched(self) -> bool:
+        """Return whether the command at a prompt is all there is of a run: what it wrote is not in the log."""
+        own, last = self.launches.own, self.last
+        return (
+            own is not None and last is not None and last.line == own.evidence[-1].line and not self.accesses
+        )
 
     def become(self, server: str) -> None:
         """Note which engine wrote the log; what it prints is read by that engine's reader, if there is one."""
@@ -261,6 +273,11 @@ class RunBuilder:
         self._undated = self._undated or Counter()
         self._undated.update(counts)
         self.ready = True
+
+    def without_accesses(self) -> Counter[AccessKey]:
+        """Return the access lines so far and forget them: what answered them is another server."""
+        taken, self.accesses, self._undated, self.ready = self.accesses, Counter(), None, False
+        return taken
 
     def note_statistics(self) -> None:
         """Note that a statistics line was written now."""

@@ -122,13 +122,22 @@ class Launches(Struct):
         """Return, at little cost, whether text that no logger framed can be a part of a command."""
         return bool(self._lines) or any(mark in record.message for mark in _MARKS)
 
+    def is_typed(self, record: Record) -> bool:
+        """Return whether a line is a prompt with the launch of a server: the shell is done with the command before it."""
+        if not any(mark in record.message for mark in _MARKS):
+            return False
+        return _AT_PROMPT.match(self._at_prompt(record.message)) is not None
+
+    def _at_prompt(self, text: str) -> str:
+        return f"$ {text[2:]}" if self.prompt and text.startswith(self.prompt) else text
+
     def read(self, record: Record, evidence: Evidence, begun: bool) -> None:
         """Take in a record; a backslash at its end says that the next line goes on."""
         text = record.message.rstrip()
         if record.line == 1 and not begun and text.startswith(_BARE):
             self.prompt = text[:2]
-        if self.prompt and not self._lines and text.startswith(self.prompt):
-            text = f"$ {text[2:]}"
+        if not self._lines:
+            text = self._at_prompt(text)
         if self._lines and (record.file, record.line) == (self._last[0], self._last[1] + 2):
             # A blank line, which is not a record, ends a command whose last line has a backslash.
             self._finish(begun)

@@ -42,6 +42,8 @@ _COUNTED_BEFORE = frozenset({*BEGINNINGS, *SIGNATURES, "throughput"})
 """Access lines belong to the statistics line after them, and to the run before the one that begins."""
 _WAITING = frozenset({"request-received", "request-added", "request-finished"})
 """Their records come with the next line of another kind, behind access lines that a chunk may end with."""
+_OF_WORK = frozenset({"request-received", "request-added", "throughput"})
+"""Lines that only an engine that is up writes."""
 _OF_A_LIFE = _WAITING | OPENERS | SIGNATURES.keys() | {"throughput"}
 """Lines that are not of a start before the first telling one."""
 _REFUSED_COMMAND = "argparse-unrecognized"
@@ -147,7 +149,8 @@ class Segmenter:
     def _may_begin(self, record: Record, event: Event | None) -> bool:
         """Return whether a line may be of a start whose telling line follows: a front process's, after a pause, that the last start had too."""
         run, name = self.current, event.pattern.id if event is not None else ""
-        if "engine" not in run.openers or run.now is None or record.time is None or record.call_site is None:
+        began = "engine" in run.openers or run.troubled
+        if not began or run.now is None or record.time is None or record.call_site is None:
             return False
         paused = record.time + run.year_shift - run.now >= _PAUSE
         # The top of a banner has no word.
@@ -179,6 +182,11 @@ class Segmenter:
                 if len(run.openers) < _MOST_OPENERS:
                     run.openers[f"{kind} {process.name}"] = process
         elif name == _REFUSED_COMMAND and run.ended:
+            run = self._start(process)
+        elif name in _OF_WORK and _works_elsewhere(run, record):
+            failed, run = run, self._start(process)
+            run.add_accesses(failed.without_accesses())
+        elif record.call_site is None and run.begun and run.launches.is_typed(record):
             run = self._start(process)
         elif event is None and record.text.startswith(("___", "---")):
             run = self._of_test(run, record)
@@ -372,9 +380,6 @@ class Segmenter:
         record = event.record
         if "[repeated " in record.text and "x across cluster]" in record.text:
             return False  # Ray writes it late, for lines that other workers wrote before.
-        typed = run.launches.following is not None and run.launches.following.typed
-        if typed and _is_front(record.process):
-            return True  # Whoever types a command at a prompt is done with the one before.
         if name in IMPORT_LINES:
             # Workers print it too, before anything failed, and clients beside a server that is up: after a start that failed
             # the next one prints it.
@@ -415,6 +420,12 @@ def _lives_beside(run: RunBuilder, process: Process) -> bool:
         return False
     other_pid = front.pid is not None and process.pid is not None and front.pid != process.pid
     return front.host != process.host or other_pid
+
+
+def _works_elsewhere(run: RunBuilder, record: Record) -> bool:
+    """Return whether requests are older than the engine of a start that failed: the log of another server was put behind it."""
+    served = {"startup-complete", "throughput"} & run.messages.keys()
+    return run.troubled and "engine" in run.openers and not served and is_older(run, record)
 
 
 def _without_ids(arguments: object) -> str:

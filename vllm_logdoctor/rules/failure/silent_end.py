@@ -291,7 +291,13 @@ def _ended_from_above(
     rule = rule_of_case(named) if named is not None else rules.rule(ORCHESTRATOR)
     # A probe or a user's patience may have been too short for the start; who was preempted had no such limit.
     budget = f"more than {seconds * 2:,} seconds" if named is None and seconds and seconds > 20 else None
-    values = {"what": shown(stop.record.message.strip()), "seconds": seconds, "budget": budget}
+    timed = stop.record.time is not None or stop.record.outer_time is not None
+    ran = f"{seconds}" if timed else f"at least {seconds}"
+    values = {
+        "what": shown(stop.record.message.strip()),
+        "seconds": ran if seconds else None,
+        "budget": budget,
+    }
     served = run.startup_complete and not early
     severity: Severity = "medium" if served else "high"
     explain = f"{named.signature.explain}\n{rule.explain}" if named is not None else ""
