@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tests.rules.making import record
@@ -137,29 +138,29 @@ TURN = frame(PACKAGE, "turn")
 @for_each(
     ("found", "words"),
     [
-        (said(PLACE), "Raised in core.py, step"),
-        (said(PLACE, phase="while the model was loaded"), "Raised in core.py, step, while the model was loaded"),
-        (said(PLACE, owner="vLLM"), "Raised in core.py, step (vLLM)"),
-        (said(PLACE, in_title=True), ""),
-        (said(PLACE, in_title=True, phase="during start-up"), "Raised during start-up"),
-        (said(PLACE, in_title=True, feature="LoRA"), "Raised in the code of LoRA"),
-        (said(PLACE, in_title=True, feature="LoRA", phase="during start-up"), "Raised in the code of LoRA, during start-up"),
-        (said(PLACE, caller=CALLER), "Raised in core.py, step, called from runner.py, load"),
-        (said(PLACE, caller=CALLER, in_title=True), "Called from runner.py, load"),
-        (said(PLACE, caller=PLACE), "Raised in core.py, step"),
-        (said(TURN, caller=CALLER, owner="gears"), "Raised by gears (turn.py, turn), called from runner.py, load of vLLM"),
-        (said(TURN, caller=frame(PROGRAM, "main"), owner="gears"), "Raised by gears (turn.py, turn), called from serve.py, main"),
-        (said(TURN, caller=CALLER), "Raised in turn.py, turn, called from runner.py, load"),
-        (said(PLACE, frame(TORCH)), "Raised by torch, called from core.py, step"),
-        (said(PLACE, frame(PYTHON), owner="vLLM"), "Raised by Python's standard library, called from core.py, step (vLLM)"),
-        (said(PLACE, TURN), "Raised in core.py, step"),
-        (said(PLACE, frame(CORE, "again"), name="RecursionError"), "Endless calls through core.py, step"),
-        (said(PLACE, name="RecursionError"), "Raised in core.py, step"),
-        (said(frame("<string>", "handle")), "Raised in handle"),
+        (lambda: said(PLACE), "Raised in core.py, step"),
+        (lambda: said(PLACE, phase="while the model was loaded"), "Raised in core.py, step, while the model was loaded"),
+        (lambda: said(PLACE, owner="vLLM"), "Raised in core.py, step (vLLM)"),
+        (lambda: said(PLACE, in_title=True), ""),
+        (lambda: said(PLACE, in_title=True, phase="during start-up"), "Raised during start-up"),
+        (lambda: said(PLACE, in_title=True, feature="LoRA"), "Raised in the code of LoRA"),
+        (lambda: said(PLACE, in_title=True, feature="LoRA", phase="during start-up"), "Raised in the code of LoRA, during start-up"),
+        (lambda: said(PLACE, caller=CALLER), "Raised in core.py, step, called from runner.py, load"),
+        (lambda: said(PLACE, caller=CALLER, in_title=True), "Called from runner.py, load"),
+        (lambda: said(PLACE, caller=PLACE), "Raised in core.py, step"),
+        (lambda: said(TURN, caller=CALLER, owner="gears"), "Raised by gears (turn.py, turn), called from runner.py, load of vLLM"),
+        (lambda: said(TURN, caller=frame(PROGRAM, "main"), owner="gears"), "Raised by gears (turn.py, turn), called from serve.py, main"),
+        (lambda: said(TURN, caller=CALLER), "Raised in turn.py, turn, called from runner.py, load"),
+        (lambda: said(PLACE, frame(TORCH)), "Raised by torch, called from core.py, step"),
+        (lambda: said(PLACE, frame(PYTHON), owner="vLLM"), "Raised by Python's standard library, called from core.py, step (vLLM)"),
+        (lambda: said(PLACE, TURN), "Raised in core.py, step"),
+        (lambda: said(PLACE, frame(CORE, "again"), name="RecursionError"), "Endless calls through core.py, step"),
+        (lambda: said(PLACE, name="RecursionError"), "Raised in core.py, step"),
+        (lambda: said(frame("<string>", "handle")), "Raised in handle"),
         # A long sentence leaves out who called.
-        (said(PLACE, caller=CALLER, phase="x" * 99), f"Raised in core.py, step, called from runner.py, load, {'x' * 99}"),
-        (said(PLACE, caller=CALLER, phase="x" * 100), f"Raised in core.py, step, {'x' * 100}"),
+        (lambda: said(PLACE, caller=CALLER, phase="x" * 99), f"Raised in core.py, step, called from runner.py, load, {'x' * 99}"),
+        (lambda: said(PLACE, caller=CALLER, phase="x" * 100), f"Raised in core.py, step, {'x' * 100}"),
     ],
 )  # fmt: skip
-def test_where_and_when_an_exception_was_raised(found: str, words: str) -> None:
-    assert found == words
+def test_where_and_when_an_exception_was_raised(found: Callable[[], str], words: str) -> None:
+    assert found() == words
