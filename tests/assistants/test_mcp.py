@@ -436,3 +436,12 @@ def test_the_command_needs_a_folder(tmp_path: Path) -> None:
 )
 def test_a_rule_a_flag_and_a_variable_are_explained_by_name(name: str, heading: str) -> None:
     assert run_facts(name).startswith(heading)
+
+
+def test_a_page_is_filled_to_its_last_character() -> None:
+    """A text of n letters takes n + 2 characters as JSON."""
+    whole = ["x" * 998] * (MOST_CHARACTERS // 1000)
+    rest = MOST_CHARACTERS - 1000 * len(whole)
+    fits = [*whole, *(["x" * (rest - 2)] if rest else [])]
+    assert page(fits)["next_offset"] is None
+    assert page([*fits[:-1], fits[-1] + "x"])["next_offset"] == len(fits) - 1

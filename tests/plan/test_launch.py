@@ -277,6 +277,13 @@ def test_a_secret_is_the_variable_of_each_form_and_other_dollars_stay_text() -> 
         assert "a$$b" in render_launch(launch, form)
 
 
+def test_each_masked_word_of_a_flag_is_a_variable_of_its_own() -> None:
+    two = Launch("m", {"--api-key": ["***", "***", "***"]}, {}, "0.16.0")
+    text = render_launch(two, "shell")
+    names = re.findall(r"VLLM_API_KEY\w*", text.rpartition("--api-key")[2])
+    assert names == ["VLLM_API_KEY", "VLLM_API_KEY_2", "VLLM_API_KEY_3"]
+
+
 def test_a_mapping_is_json_inside_yaml() -> None:
     text = render_launch(Launch("m", {"--speculative-config": {"method": "ngram"}}, {}, "0.11.2"), "yaml")
     value = json.loads(text.splitlines()[-1].split(": ", 1)[1])

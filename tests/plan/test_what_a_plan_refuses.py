@@ -389,6 +389,11 @@ def test_the_direction_of_a_change(before: object, after: object, how: str) -> N
         ("seed", 5, None, None),
         ("lora_dtype", "auto", "0.16.0", None),
         ("max_num_seq", 5, "0.16.0", "unknown setting 'max_num_seq' (did you mean max_num_seqs?)"),
+        ("--gpu-memory-utilization", 0.9, None, None),
+        ("--gpu-memory-utilisation", 0.9, None, "unknown setting '--gpu-memory-utilisation' (did you mean gpu_memory_utilization?)"),
+        # A flag that enters no law is known by its release.
+        ("--stream-interval", 4, "0.16.0", None),
+        ("--stream-intervals", 4, "0.16.0", "(did you mean stream_interval?)"),
         ("qqqqqq", 5, None, "unknown setting 'qqqqqq'; logdoctor config LOG lists those of a run"),
     ],
 )  # fmt: skip
