@@ -33,6 +33,7 @@ class RuleContext(Struct, frozen=True):
     limits: tuple[BottleneckName, ...]
     objective: str = "balanced"
     times: Mapping[BottleneckName, float] = {}
+    held: tuple[BottleneckName, ...] = ()
 
     @property
     def version(self) -> str | None:
@@ -54,6 +55,11 @@ class RuleContext(Struct, frozen=True):
     def extent(self, limit: BottleneckName) -> str:
         """Return in how many lines of the load a limit held, in words."""
         return self.load.extent_of(self.spans(limit))
+
+    def drained(self, limit: BottleneckName) -> str:
+        """Return in how many further lines a limit held whose end shows no queue any more, as a sentence; "" for none."""
+        further = self.held.count(limit) - self.limits.count(limit)
+        return f" In {plural(further, 'further line')} the queue ended." if further > 0 else ""
 
     def is_brief(self, limit: BottleneckName) -> bool:
         """Return whether a limit held in so small a share of the busy time that it is not the run's."""
@@ -78,8 +84,8 @@ class RuleContext(Struct, frozen=True):
 def rule_context(run: Run, load: Load, bottleneck: Bottleneck, objective: str) -> RuleContext:
     """Return the case of a run."""
     limits = limits_of(run, load)
-    times = time_by_limit(load.spans, interval_limits(load.spans, limits))
-    return RuleContext(run, load, bottleneck, limits, objective, times)
+    held = tuple(interval_limits(load.spans, limits))
+    return RuleContext(run, load, bottleneck, limits, objective, time_by_limit(load.spans, held), held)
 
 
 def flag(

@@ -315,7 +315,7 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
             if known
             else f"exactly {max_num_seqs:,} requests ran"
         )
-        + f" and up to {plural(waiting, 'request')} waited, while at most {usage:g} % of the KV cache was used."
+        + f" and up to {plural(waiting, 'request')} waited, while at most {usage:g} % of the KV cache was used.{case.drained('max-num-seqs-limited')}"
     )
     if not known:
         text += (
