@@ -303,7 +303,8 @@ def test_a_second_command_that_fails_beside_a_running_server_is_reported_and_no_
     beside = diagnosis(text([*second[:-1], loading, "    model = f()", full], stats))
     held = next(one for one in beside.findings if "second command" in one.title)
     assert "Stop the process" not in repr(held), "it is the server that is well"
-    assert "probably by this run" in held.explanation
+    assert "probably this run" in held.explanation
+    assert "40.41 GiB" in held.explanation
 
 
 NOTEBOOK = """\

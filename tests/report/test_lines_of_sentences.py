@@ -75,3 +75,65 @@ def test_a_quoted_announcement_is_cited_with_its_line() -> None:
         "exceptiongroup.ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)",
     ]
     assert place(lines, "Exception in ASGI") in cited(lines, "The server logged")
+
+
+def test_the_setting_above_that_a_sentence_names_is_cited() -> None:
+    core = "ERROR 05-01 10:00:31 [core.py:780] "
+    config = "INFO 05-01 10:00:09 [core.py:58] Initializing a V1 LLM engine (v0.14.1) with config: model='m', compilation_config="
+    lines = [
+        SERVER,
+        config + "{'pass_config': {'fuse_allreduce_rms': True}}",
+        core + "EngineCore failed to start.",
+        core + "Traceback (most recent call last):",
+        core
+        + '  File "/opt/site-packages/vllm/v1/worker/gpu_worker.py", line 200, in compile_or_warm_up_model',
+        core + "    self.model_runner.warm()",
+        core + "RuntimeError: CUDA error: an illegal memory access was encountered",
+    ]
+    assert place(lines, "fuse_allreduce_rms") in cited(lines, "`fuse_allreduce_rms` is on")
+
+
+def test_an_error_that_ends_the_traceback_above_announces_nothing() -> None:
+    lines = [
+        SERVER,
+        "INFO 05-01 10:00:02 api_server.py:194] Started engine process with PID 38",
+        "Task exception was never retrieved",
+        "Traceback (most recent call last):",
+        '  File "/opt/site-packages/zmq/_future.py", line 400, in poll',
+        "    raise _zmq.ZMQError(_zmq.ENOTSUP)",
+        "zmq.error.ZMQError: Operation not supported",
+        "Traceback (most recent call last):",
+        '  File "/opt/site-packages/vllm/entrypoints/openai/api_server.py", line 210, in build_async_engine_client_from_engine_args',
+        "    raise RuntimeError(",
+        "RuntimeError: Engine process failed to start. See stack trace for the root cause.",
+    ]
+    found = report(lines)
+    assert "# FAILED at start-up: Engine process ended without an error message" in found
+    assert "ZMQError" not in found.partition("## What was read")[0]
+
+
+def test_a_box_shows_the_line_of_code_and_no_part_of_a_broken_path() -> None:
+    lines = [
+        "INFO 05-01 10:00:01 [llm_engine.py:237] Initializing a V1 LLM engine (v0.11.0) with config: model='m'",
+        "Processed prompts: 100%|##########| 1/1 [00:01<00:00,  1.11s/it, est. speed input: 7.07 toks/s, output: 40.40 toks/s]",
+        "[rank0]: ╭───────── Traceback (most recent call last) ──────────╮",
+        "[rank0]: │ /data/projects/reader-of-papers/src/run_papers      │",
+        "[rank0]: │ .py:290 in run                                       │",
+        "[rank0]: │                                                      │",
+        "[rank0]: │   289 │   pages = len(papers)                        │",
+        "[rank0]: │ ❱ 290 │   spent = time.perf_counter() - begun        │",
+        "[rank0]: ╰──────────────────────────────────────────────────────╯",
+        "[rank0]: UnboundLocalError: local variable 'begun' referenced before assignment",
+    ]
+    text = report(lines)
+    assert ".py:290 in run │" not in text
+    assert "L8: spent = time.perf_counter() - begun" in text
+
+
+def test_a_compilers_error_in_many_lines_of_a_file_is_said_once() -> None:
+    lines = [
+        "vllm\\csrc\\rows.cu(41): error: expression must be a pointer to a complete object type",
+        "vllm\\csrc\\rows.cu(96): error: expression must have a constant value",
+        "vllm\\csrc\\rows.cu(97): error: expression must have a constant value",
+    ]
+    assert report(lines).count("expression must have a constant value") == 1

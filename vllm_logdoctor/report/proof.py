@@ -29,7 +29,9 @@ _BREAKS_WORD = lazy_pattern(r"[=(]\Z")
 _MIDDLE = lazy_pattern(r"\s*[a-z\d'\"]")
 # Processed prompts: 0%| | 0/2 [00:00<?, ?it/s, est. speed input: 0.00 toks/s, output: 0.00 toks/s]:0:rocdevice.cpp :3586: ...
 _BAR = lazy_pattern(r"[A-Z][\w ]{2,60}: +\d+%\|.{0,400}?/s(?:, [^\]]{0,80})?\](?=:?\S{2})")
-_NEW = lazy_pattern(r"\s*(?:[\w.]*(?:Error|Exception|Warning)\b|File \"|FAILED |raise |assert )")
+_NEW = lazy_pattern(
+    r"\s*(?:[\w.]*(?:Error|Exception|Warning)\b|File \"|FAILED |raise |assert |\S+(?:\(\d+(?:,\d+)?\)|:\d+(?::\d+)?): (?:fatal )?(?:error|warning): )"
+)
 _CLASSES = lazy_pattern(r"(?:[\w.]*(?:Error|Exception|Exit)(?:\(\w+\))?:\s+)+")
 # raise ValueError(msg)      AssertionError()      | RuntimeError:      error: subprocess-exited-with-error      WorkerProc hit an exception.
 # return cls.get_metadata_cls()(*args, **kwargs)      ray.exceptions.RayTaskError(ValueError): ray::f() (pid=16, ip=10.0.0.8)
@@ -40,7 +42,7 @@ _SAYS_NOTHING = lazy_pattern(
     r"|(?:\w+ ?){1,4} (?:hit an exception|failed to start|encountered a fatal error)(?:\.|: %s)?"
     r"|.*\(\*{1,2}\w+\)|.*\(\*\w*args\b.{0,40}\)|.*Traceback \(most recent call last\):?|.*\b\d+%\|.*|ray\.exceptions\.\w+(?:\(\w+\))?: ray::.*"
     r"|\S+ValidationError: \d+ validation errors? for \w+|Exception in worker .{1,80} while processing method \w+\.?"
-    r"|Engine background task failed|Error executing method .*|RuntimeError: Engine (?:core )?(?:initialization|process) failed.*"
+    r"|Engine background task failed|Process \w+-\d+:|Error executing method .*|RuntimeError: Engine (?:core )?(?:initialization|process) failed.*"
     r"|Unhandled error \(suppress with .*|Error in [\w ]+ stream generator\.|(?:ERROR: +)?Exception in ASGI application"
     r"|CMake Error at \S+ \(\w+\):|File <.*|future: <.*|KeyboardInterrupt|\S*EngineDeadError: EngineCore encountered an issue\..*"
     r"|File \".*, in (?:run_busy_loop|worker_busy_loop|run_engine_core|_bootstrap|<module>)"
@@ -108,8 +110,14 @@ def carrying(root: Finding) -> tuple[Evidence, ...]:
         >>> [one.line for one in carrying(finding)]
         [0, 2]
     """
-    more = (one for one in telling(root) if not is_indented(one.text))
+    more = (one for one in telling(root) if not _shows_code(one))
     return tuple(dict.fromkeys((*quoted(root)[1], *root.shown_by, *figures(root), *more)))
+
+
+def _shows_code(line: Evidence) -> bool:
+    """Return whether a line is code or a place of a traceback, with or without a box around it."""
+    text = excerpt(line.text)
+    return is_indented(line.text) or frame_line(text) is not None or text.startswith("│")
 
 
 def figures(root: Finding) -> tuple[Evidence, ...]:

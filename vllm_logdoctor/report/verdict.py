@@ -10,7 +10,7 @@ from vllm_logdoctor.report.figures import capital
 from vllm_logdoctor.report.key_figures import benchmark_result
 from vllm_logdoctor.report.naming import BROKEN, PHASES, is_client
 from vllm_logdoctor.report.page import Page
-from vllm_logdoctor.report.proof import carrying, decisive, quoted
+from vllm_logdoctor.report.proof import carrying, decisive, figures, quoted
 from vllm_logdoctor.report.state import (
     LIMITING,
     Level,
@@ -32,6 +32,8 @@ from vllm_logdoctor.texts import shared_start
 LEAD = 320
 """Characters of an explanation on the first screen; the rest follows in the details."""
 _QUOTE = 240
+_MOST_NEEDED = 5
+"""Lines cited at most for a sentence whose parts several lines show."""
 _REPEATED = 6
 _WORD = lazy_pattern(r"[A-Za-z]{3}")
 # Compiler error: ...    First mismatch: ...
@@ -186,8 +188,9 @@ def is_in_title(quoted_line: str, title: str) -> bool:
 
 
 def with_lines(page: Page, text: str, root: Finding) -> str:
-    bare, shown = text if text.endswith("...") else text.rstrip("."), len(root.shown_by)
-    return f"{bare}{page.cited(carrying(root), max(2, 1 + shown))}." if text else ""
+    bare = text if text.endswith("...") else text.rstrip(".")
+    needed = 1 + len(root.shown_by) + len(figures(root))
+    return f"{bare}{page.cited(carrying(root), max(2, min(needed, _MOST_NEEDED)))}." if text else ""
 
 
 def idle_before(page: Page, root: Finding) -> str:

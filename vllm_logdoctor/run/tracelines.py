@@ -52,7 +52,8 @@ _NOTEBOOK_OPENING = lazy_pattern(r"(?P<type>[A-Z]\w+)\s{4,}Traceback \(most rece
 # /usr/lib/python3/dist-packages/vllm/worker/worker.py in execute_model(self, request)      (IPython before 8)
 _OLD_NOTEBOOK_FRAME = lazy_pattern(r"(?P<file>[^\s\":]{1,300}\.py) in (?P<function>[\w.<>]{1,120})\(")
 # ---> 247         offsets = qweight.bnb_shard_offsets
-_ARROW = lazy_pattern(r"-{1,8}> ?(?:\d+|\[\d+\]\S*) (?P<code>.*)")
+# ❱ 290 │   │   spent = time.perf_counter() - begun      (rich)
+_ARROW = lazy_pattern(r"(?:-{1,8}> ?(?:\d+|\[\d+\]\S*)|❱ \d+ │(?: +│)*) (?P<code>.*)")
 # vllm/model_executor/model_loader/default_loader.py:269: in load_weights   (pytest)      /opt/x.py:133 in __init__   (rich)
 _TEST_FRAME = lazy_pattern(
     r"\s*(?P<file>[^\s\":]{1,300}\.py):(?P<line>\d+):? in (?P<function>[\w.<>]{1,120})\s*$"
@@ -189,7 +190,7 @@ def stack_line(text: str) -> FrameLine | None:
 
 
 def marked_code(text: str) -> str:
-    """Return the code that a notebook marks as the one that raised, or "".
+    """Return the code that a notebook or a box marks as the one that raised, or "".
 
     >>> marked_code("---> 247         offsets = qweight.bnb_shard_offsets")
     'offsets = qweight.bnb_shard_offsets'

@@ -26,6 +26,10 @@ _REPORTED_LATE = frozenset({"cuda-illegal-memory-access", "index-out-of-range-de
 # (Worker_TP2 pid=35) ERROR ...
 _PROCESS = lazy_pattern(r"\([^()]{1,80}\)|\[rank\d+\]")
 _WORD = lazy_pattern(r"[A-Za-z]{2,}")
+# │ ❱ 290 │   spent = time.perf_counter() - begun -    │      (the line of a box that raised)
+_BOXED = lazy_pattern(r"│ ❱ \d+ (?:│ )*(?P<code>.*?) ?│?$")
+# csrc/cache.cu(96): error: ...      src/x.cpp:12:4: error: ...
+_LINE_NUMBER = lazy_pattern(r"(?:\(\d+(?:,\d+)?\)|:\d+(?::\d+)?)(?=: (?:fatal )?error)")
 # What an export of a platform writes around its records:     "severity": "ERROR",     },     ]
 _MEMBER = lazy_pattern(r"\s*(?:[\[\]{}]+,?|\"[^\"]{1,60}\"\s*:.*)")
 
@@ -82,11 +86,11 @@ def _rest(root: Finding) -> list[str]:
 
 def _lines(page: Page, root: Finding) -> list[str]:
     """Return the lines that add to the decisive one; repeated texts share one line."""
-    places: dict[str, list[str]] = {}
+    places: dict[str, tuple[str, list[str]]] = {}
     for one in telling(root)[1:]:
-        if one in root.shown_by:
-            continue  # The sentence above names it.
         text, frame = excerpt(one.text, limit=_CUT), frame_line(excerpt(cleaned(one.text), limit=_CUT))
+        if one in root.shown_by and (frame is not None or text.startswith("│") or root.id == NOT_IN_LOG):
+            continue  # The sentence above names the place, or what came behind the cause.
         if frame is not None:
             name = _PATH.sub("", frame.file)
             # Ray's frames show in whose process the run is, and nothing that broke.
@@ -94,10 +98,14 @@ def _lines(page: Page, root: Finding) -> list[str]:
             if of_ray or not frame.function:
                 continue
             text = f"{name}:{frame.line} in {frame.function}"
-        elif text.count("(") > text.count(")") and not text.endswith("…"):
+        if (boxed := _BOXED.match(text)) is not None:
+            text = boxed["code"]
+        if frame is None and text.count("(") > text.count(")") and not text.endswith("…"):
             text += "…"  # Python prints the first line of a statement.
-        places.setdefault(text, []).append(page.place(one))
-    said = [f"{', '.join(where)}: {text}" for text, where in places.items()]
+        # A compiler says the same of many lines of a file.
+        _, where = places.setdefault(_LINE_NUMBER.sub("", text), (text, []))
+        where.append(page.place(one))
+    said = [f"{', '.join(where)}: {text}" for text, where in places.values()]
     return [*fence("\n".join(said)), ""] if said else []
 
 
@@ -118,8 +126,9 @@ def _followed(page: Page) -> list[str]:
     copies = sorted((one for one in lines_of_all if masked(one) == own), key=lambda one: (one.file, one.line))
     same = _of_other_writers(shown[0], copies) if shown else []
     others = [line for line in followed if masked(line) != own]
-    whose = "from other processes" if all(map(_writer, same)) else "again"
-    lines = [f"The same error {whose}:{page.cited(same)}.", ""] if same else []
+    of_others = all(map(_writer, same))
+    said = "The same error from other processes" if of_others else "The error quoted at the top, again"
+    lines = [f"{said}:{page.cited(same)}.", ""] if same else []
     lines += [f"Follow-up errors, not the cause:{page.cited(others)}.", ""] if others else []
     last = next((one for one in reversed(page.run.tail) if _WORD.search(one.message)), None)
     if (

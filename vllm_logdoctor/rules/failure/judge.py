@@ -231,8 +231,11 @@ def context_of(verdict: Verdict, context: FailureContext) -> list[Record]:
     records = [*frames, raised.record, *_more_of_text(raised, block), *chain]
     if context.run.kind != "test":  # There the lines above an error are the source of the test.
         records += [one for one in block.native if "Warning: " not in one.message][-2:]
-    if block.introduction is not None and _announces(block.introduction):
-        records.append(block.introduction)
+    # The last line of another traceback, right above this one, announces nothing.
+    raised_by_others = {id(one.record) for other in context.blocks for one in other.raised}
+    above = block.introduction
+    if above is not None and id(above) not in raised_by_others and _announces(above):
+        records.append(above)
     return [
         one
         for one in records
@@ -296,7 +299,7 @@ def _more_of_text(raised: Raised, block: Block) -> list[Record]:
 def _code_line(frame: Frame, block: Block) -> Record:
     """Return the line below a frame that shows its code, or the frame's own line; a notebook marks it among its neighbors."""
     start = next((number for number, one in enumerate(block.records) if one is frame.record), None)
-    if start is None or not frame.code or frame.record.message.lstrip().startswith("│"):
+    if start is None or not frame.code:
         return frame.record
     below = block.records[start : start + _LISTED_LINES]
     return next((one for one in below if one.message.rstrip(" │").endswith(frame.code)), frame.record)

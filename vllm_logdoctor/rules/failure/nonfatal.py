@@ -64,7 +64,7 @@ def aside_findings(
 
 def _held_by_this_run(finding: Finding) -> Finding:
     """Return a finding without the step to stop who holds what a second command lacks: that is the run that is well."""
-    words = "A second command that wrote into this log failed: what it needed was in use, probably by this run, which went on."
+    words = f"{finding.explanation} It was probably this run that held what the second command needed."
     return replace(
         finding, title="A second command failed beside this run", explanation=words, confidence="medium",
         changes=(action("start no second server on the card or the port of this one"),), alternatives=(), avoid="", verify="",

@@ -12,6 +12,7 @@ from vllm_logdoctor.run.blocks import Frame, Raised
 from vllm_logdoctor.run.owners import acting_frames, is_own
 from vllm_logdoctor.run.places import file_and_function
 
+_SEARCHED = 4000
 _ENDS = (" ", ",", ")", ".")
 _BY_LIBRARY = ("Raised by ", "(called from ")
 
@@ -32,6 +33,9 @@ def lines_shown(words: str, named: RuleMatch, known_by: str) -> Iterator[Record]
     if any(one in words for one in _BY_LIBRARY):
         yield from (frame.record for frame in raised.frames[-1:])
     yield from (one.record for one in _known_by(known_by, frames, raised))
+    if named.signature.near:
+        above = expression(named.signature.near)
+        yield from (one for one in named.supporting if above.search(one.message[:_SEARCHED]))
     phase = str(named.values.get("phase_words") or "")
     shown = phase_shown(block)[1] if phase and phase in words else None
     if shown is not None:

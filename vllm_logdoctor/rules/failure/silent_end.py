@@ -18,13 +18,13 @@ from vllm_logdoctor.rules.failure.rule_ids import UNKNOWN
 from vllm_logdoctor.rules.failure.signatures import FailureRules
 from vllm_logdoctor.rules.failure.support import is_ruled_out
 from vllm_logdoctor.rules.failure.values import number
-from vllm_logdoctor.rules.failure.wording import finding_of, named_finding, rule_of_case, shown
+from vllm_logdoctor.rules.failure.wording import finding_of, named_finding, rule_of_case, shown, with_shown
 from vllm_logdoctor.rules.model import Confidence, Finding
 from vllm_logdoctor.run.blockkinds import is_request_site, tells_of_transfer
 from vllm_logdoctor.run.blocks import Raised
 from vllm_logdoctor.run.job import NATIVE_CRASHES
 from vllm_logdoctor.run.model import Run, Sample
-from vllm_logdoctor.run.termination import Stop
+from vllm_logdoctor.run.termination import Stop, StopKind
 from vllm_logdoctor.run.tracelines import cleaned, exception_within
 
 STOPPED = "stopped-by-user-or-script"
@@ -51,6 +51,10 @@ _STOPPED_AT_HUB = (
     _STOPPED_EARLY[0],
     "Download the model before (`hf download`) and set `HF_HUB_OFFLINE=1`: at that moment the start waited for an answer of the hub.",
 )
+_STOPPED_BY: dict[StopKind, str] = {
+    "user": "a user (Ctrl-C)", "scheduler": "the batch system or the container's manager", "walltime": "the job's time limit",
+}  # fmt: skip
+_SIGNAL_NAME = lazy_pattern(r"\bSIG[A-Z]{3,4}\b")
 _LAST_LINES = 15
 _SURVIVED = 3
 """Records as usual behind an error after which it ended nothing."""
@@ -77,6 +81,10 @@ _STALLS_STARTING = 10
 _NCCL = lazy_pattern(r"vLLM is using nccl==|Found nccl from library|ncclCommInitRank|NCCL INFO")
 _PLACEMENT = lazy_pattern(
     r"Waiting for creating a placement group|No available node types can fulfill resource request"
+)
+# The number of required GPUs exceeds the total number of available GPUs in the placement group.
+_EXCEEDS = lazy_pattern(
+    r"number of required \w+ exceeds the total number of available \w+ in the placement group"
 )
 _P2P_TEST = lazy_pattern(r"generating GPU P2P access cache")
 # *** SIGTERM received at time=1748300290 on cpu 8 ***
@@ -248,14 +256,15 @@ def _hang_before(
     if reading is None or reading[0] not in rules:
         return None
     rule_id, records, confidence = reading
-    return _finding(
-        context,
-        rules,
-        rule_id,
-        confidence,
-        [*records, stop.record],
-        {"what": shown(records[0].message.strip())},
-    )
+    values = {"what": shown(records[0].message.strip())}
+    finding = _finding(context, rules, rule_id, confidence, [*records, stop.record], values)
+    # A traceback of the stop, as Python's for Ctrl-C, may follow the report of another signal.
+    reports = (one for one in context.trail if _SIGNAL_REPORT.match(one.message))
+    end = min((stop.record, *reports), key=context.place)
+    signal = _SIGNAL_NAME.search(end.message)
+    by = signal[0] if signal is not None else _STOPPED_BY.get(stop.kind, "a signal")
+    said = f"{finding.explanation} The start waited until {by} ended it."
+    return with_shown(replace(finding, explanation=said), [*records, end], context.run)
 
 
 def _errors(number: int) -> str:
@@ -397,7 +406,13 @@ def _readings(
     tail = last[-8:]
     placement = next((one for one in reversed(tail) if _PLACEMENT.search(one.message)), None)
     if placement is not None:
-        yield PLACEMENT, [placement], "medium"
+        # vLLM compares its ranks with all devices of the cluster before it waits.
+        compared = next((one for one in last if _EXCEEDS.search(one.message)), None)
+        yield (
+            (PLACEMENT, [placement], "medium")
+            if compared is None
+            else (PLACEMENT, [compared, placement], "high")
+        )
     test = next((one for one in reversed(tail) if _P2P_TEST.search(one.message)), None)
     if test is not None:
         yield P2P_TEST, [test], "medium"
