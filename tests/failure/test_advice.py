@@ -246,6 +246,20 @@ def test_a_setting_is_named_as_the_release_has_it():
     assert "`--moe-backend NAME`" not in newest
 
 
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("an illegal instruction was encountered", "executed an instruction that the GPU refuses"),
+        ("misaligned address", "no multiple of the size of the access"),
+        ("an illegal memory access was encountered", "outside its memory"),
+    ],
+)
+def test_a_fault_of_a_kernel_is_explained_in_its_own_words(fault, words):
+    found = crashed(f"torch.AcceleratorError: CUDA error: {fault}")
+    assert words in found.explanation
+    assert "at a later call" in found.explanation
+
+
 @pytest.mark.parametrize("path", sorted(Path("patterns/rules").glob("*.md")), ids=lambda path: path.stem)
 def test_a_step_that_chooses_another_backend_has_a_place_for_its_name(path: Path):
     """A flag alone is no setting: `--attention-backend` needs a value."""

@@ -243,3 +243,56 @@ def test_requests_to_leave_out_are_those_that_the_code_is_about(code: str, kind:
 def test_what_the_error_or_its_check_states_is_not_called_probable(place: str, code: str, error: str) -> None:
     found = root(raised((f"/opt/site-packages/{place}", 7, "__init__", code), error=error))
     assert found.confidence == "high"
+
+
+@pytest.mark.parametrize(
+    ("line", "outcome"), [(842, "crashed_at_startup"), (844, "crashed_while_serving"), (850, "unknown")]
+)
+def test_the_place_of_the_logger_announces_a_traceback_whose_head_is_cut(line: int, outcome: str) -> None:
+    rest = [
+        '  File "/opt/site-packages/vllm/v1/utils.py", line 11, in fill',
+        "    self.gpu = torch.zeros_like(self.cpu, device=device)",
+        "torch.AcceleratorError: HIP error: invalid device function",
+    ]
+    seen = diagnosis("\n".join(framed("EngineCore_DP0 pid=9", rest, f"core.py:{line}")))
+    assert seen.run.outcome == outcome
+
+
+def test_a_line_of_another_part_between_does_not_hide_that_a_logger_quotes_the_traceback_below() -> None:
+    error = "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU"
+    lines = [
+        "(APIServer pid=1) INFO:     Application startup complete.",
+        'INFO:     127.0.0.1:5 - "POST /v1/completions HTTP/1.1" 500 Internal Server Error',
+        *framed(
+            "",
+            [
+                f"RuntimeError('{error}')",
+                "Traceback (most recent call last):",
+                '  File "/opt/site-packages/vllm/engine/multiprocessing/engine.py", line 158, in start',
+                "    self.run_engine_loop()",
+                '  File "/opt/site-packages/vllm/spec_decode/metrics.py", line 132, in _copy_metrics',
+                "    self._stream.wait_stream(torch.cuda.current_stream())",
+                f"RuntimeError: {error}",
+            ],
+            "engine.py:160",
+        ),
+    ]
+    found = root("\n".join(lines))
+    assert found.title == "Speculative decoding called CUDA on a machine without it"
+    assert found.confidence == "high"
+
+
+@pytest.mark.parametrize(
+    ("others", "confidence"), [("", "high"), ("Process 77 has 0.31 GiB memory in use. ", "medium")]
+)
+def test_weights_that_fill_a_card_by_themselves_are_the_cause(others: str, confidence: str) -> None:
+    error = f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.10 GiB. GPU 0 has a total capacity of 15.00 GiB of which 201.00 MiB is free. {others}"
+    lines = [
+        *framed("EngineCore pid=9", ["EngineCore failed to start.", *traceback(("profile_run", "self._dummy_run()"), ends=error)], "core.py:842"),
+    ]  # fmt: skip
+    loaded = "(EngineCore pid=9) INFO 05-01 09:59:50 [gpu_model_runner.py:3259] Model loading took 14.2 GiB memory and 9.5 seconds"
+    found = root("\n".join([loaded, *lines]))
+    assert (found.title, found.confidence) == (
+        "Out of memory after loading: the weights fill the card",
+        confidence,
+    )

@@ -9,6 +9,7 @@ from tests.failure.records import traceback
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.pipeline import Options, analyse
 from vllm_logdoctor.report.model import Diagnosis
+from vllm_logdoctor.report.proof import carrying
 from vllm_logdoctor.source import inputs_from
 
 REFUSED = (
@@ -124,7 +125,21 @@ def test_a_container_that_started_or_the_settings_of_a_client_are_no_log_of_vllm
 def test_tests_that_name_one_error_are_said_to_agree() -> None:
     line = "[2025-02-23T04:29:50Z] FAILED tests/models/test_{}.py::test_models[half] - AssertionError: group is already there"
     alike = root("\n".join([line.format("a"), line.format("b")]))
-    assert alike.explanation.startswith("2 tests failed with the same error.")
+    assert alike.explanation == "2 tests failed with the same error."
+    assert [one.line for one in carrying(alike)] == [1, 2]
+
+
+def test_the_error_of_tests_is_explained_where_its_text_alone_decides_it() -> None:
+    line = "FAILED tests/models/test_{}.py::test_models[half] - AssertionError: expert group is already initialized"
+    found = root("\n".join([line.format("a"), line.format("b")]))
+    assert "An earlier engine of this process" in found.explanation
+
+
+def test_of_many_failed_tests_the_first_and_the_last_are_cited() -> None:
+    lines = [f"FAILED tests/models/test_{number}.py::test_models - AssertionError: no rows" for number in range(1, 41)]  # fmt: skip
+    found = root("\n".join(lines))
+    assert "the first and the last are cited" in found.explanation
+    assert [one.line for one in carrying(found)] == [1, 40]
 
 
 def a_test_that_ended_with(raised: str, line: str) -> str:

@@ -90,6 +90,21 @@ def releases_for_call_site(name: str, line: int, message: str) -> frozenset[int]
     )
 
 
+@cache
+def traceback_announced_at(name: str, line: int) -> str:
+    """Return the message above the tracebacks that vLLM prints at a line of a file; "" where its releases have several there, or none.
+
+    >>> traceback_announced_at("core.py", 842), traceback_announced_at("core.py", 1233)
+    ('EngineCore failed to start.', '')
+    """
+    there = [
+        site
+        for site in _sites_of(base_name(name))
+        if site.level in ("exception", "error") and any(line in lines for _, _, *lines in site.spans)
+    ]
+    return there[0].template if len(there) == 1 and there[0].level == "exception" else ""
+
+
 def _best(votes: list[int], tried: int) -> FittingReleases | None:
     most = max(votes)
     if not most or most < _LEAST_SHARE * tried:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from vllm_logdoctor.knowledge.call_sites import traceback_announced_at
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Process, Record
 from vllm_logdoctor.run.tracelines import (
@@ -137,8 +138,9 @@ class Block(Struct, frozen=True):
 
     @property
     def announcement(self) -> str:
-        """Text of the line that announces it, or an empty text."""
-        return self.introduction.message if self.introduction else ""
+        """Text of the line that announces it, where the log begins below that by the place of its logger; or an empty text."""
+        above = self.introduction
+        return above.message if above else traceback_announced_at(*(self.call_site or ("", 0)))
 
 
 class _Raising(Struct):
@@ -300,9 +302,9 @@ class _Collector:
             return
         introduction = record if announced else self._introduction(key, position, record)
         if waiting and waiting.bare and record.call_site and introduction is waiting.records[-1]:
-            # The logger printed the exception's repr first: the traceback that follows says it all.
-            introduction = waiting.introduction or waiting.records[0]
-            self._open.pop(key)
+            above = waiting.introduction  # Of the same logger, or another part's line.
+            introduction = above if above and above.call_site == record.call_site else waiting.records[0]
+            self._open.pop(key)  # The exception's repr was printed first: the traceback says it all.
         elif waiting:
             yield from self._close(key)
         text = cleaned(record.message)
@@ -331,16 +333,13 @@ class _Collector:
         if place and (not record.level or text.startswith(" ")):
             frame = Frame(place.file, place.line, place.function, "", record)
             indent = max(0, len(text) - len(text.lstrip(" ")) - 2)
-            before = self._introduction(key, position, record)
-            self._open[key] = _OpenBlock(
-                position, before, [_Raising("", [frame])], [record], position, indent=indent
-            )
+            before, torn = self._introduction(key, position, record), [_Raising("", [frame])]
+            self._open[key] = _OpenBlock(position, before, torn, [record], position, indent=indent)
             return True
         if record.level in ("INFO", "DEBUG", "WARNING"):
             return False
-        named = exception_line(text.strip() if not record.level else text, strict=True)
-        if not named and record.level:
-            named = exception_repr(text)
+        named = exception_line(text if record.level else text.strip(), strict=True)
+        named = named or (exception_repr(text) if record.level else None)
         if not named:
             return False
         raising = _Raising("", [], named.type, named.inner, [named.text], record)

@@ -407,10 +407,8 @@ class _Judge:
     def _crashed(self, first: Record, fatal: Sequence[int]) -> Outcome:
         """Return in which phase a run broke, or "unknown" where neither its messages nor its frames show one."""
         blocks = [self.blocks[number] for number in fatal[:40]]
-        lines = [
-            one.message
-            for one in (first, *self.deaths, *(block.introduction or block.first for block in blocks))
-        ]
+        lines = [one.message for one in (first, *self.deaths)]
+        lines += [block.announcement or block.first.message for block in blocks]
         lines += [block.last_raised.statement[:300] for block in blocks]
         if BIND.search(first.message) or any(map(START_FAILED.search, lines)):
             return "crashed_at_startup"

@@ -10,14 +10,19 @@ from msgspec.structs import replace
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.context import plural
-from vllm_logdoctor.rules.failure.context import FailureContext
+from vllm_logdoctor.rules.failure.context import FailureContext, Observation
+from vllm_logdoctor.rules.failure.facts import facts_of
+from vllm_logdoctor.rules.failure.matching import is_vague, match_rules
 from vllm_logdoctor.rules.failure.rule_ids import NOT_IN_LOG, UNKNOWN
 from vllm_logdoctor.rules.failure.signatures import FailureRules
-from vllm_logdoctor.rules.failure.wording import finding_of, shown
+from vllm_logdoctor.rules.failure.wording import filled_lines, finding_of, shown, with_shown
 from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.run.blocks import Raised
 from vllm_logdoctor.run.other_programs import OWN_ERROR, failed_check, failed_tests
+from vllm_logdoctor.run.tracelines import exception_line
 
 _KINDS = 3
+_CITED = 10
 _ERROR = 70
 _LONG = 300
 # function <function test_load at 0x7fc6998f1800> failed      ("a", 12)
@@ -110,13 +115,30 @@ def findings_of_tests(context: FailureContext, rules: FailureRules) -> Iterator[
         words = "The message is of the wrapper that runs each test in a process of its own: why this process failed is not in this log."
     else:
         title = f"{tests} failed" if len(failed) > 1 else "A test failed"
-        words = (
-            f"{tests} failed with the same error."
-            if len(failed) > 1
-            else f"{failed_at(context.trail) or title}."
-        )
+        words = _with_the_same(tests, failed) if len(failed) > 1 else f"{failed_at(context.trail) or title}."
+        words = f"{words} {_meaning(next(iter(errors)), context, rules)}".rstrip()
+        lines = list(failed.values())
+        finding = with_shown(finding, lines if len(lines) <= _CITED else lines[-1:], context.run)
     steps = steps_of_test(context.trail)
     yield replace(finding, title=title, explanation=words, changes=(), alternatives=steps, verify="")
+
+
+def _with_the_same(tests: str, failed: Mapping[str, Record]) -> str:
+    cited = "" if len(failed) <= _CITED else "; the first and the last are cited"
+    return f"{tests} failed with the same error{cited}."
+
+
+def _meaning(error: str, context: FailureContext, rules: FailureRules) -> str:
+    """Return what the page of a failure says of an error whose text alone decides it, or ""."""
+    named = exception_line(error, strict=True)
+    if named is None:
+        return ""
+    record = next(iter(failed_tests(context.trail).values()))
+    raised = Raised(named.type, named.text, named.inner, (), record, "")
+    observation = Observation(error, record, 0, context.place(record), raised=raised)
+    found = match_rules(observation, context, rules, facts_of(context.run))
+    sure = (one for one in found if one.confidence == "high" and not is_vague(one))
+    return next((filled_lines(one.signature.explain, one.values) for one in sure), "")
 
 
 def _errors(failed: Mapping[str, Record], records: Sequence[Record]) -> dict[str, list[str]]:
