@@ -5,7 +5,7 @@ import pytest
 from tests.failure.judging import diagnosis, root
 from tests.failure.records import framed
 from tests.failure.test_naming import CAPTURE, LOAD, PROFILE, Place, at_start, while_serving
-from vllm_logdoctor.rules.failure.own_steps import framework_of
+from vllm_logdoctor.run.owners import framework_of
 
 SCHEDULER = "v1/core/sched/scheduler.py"
 

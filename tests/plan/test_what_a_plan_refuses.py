@@ -12,13 +12,14 @@ from tests.rules.making import a_run, load, record
 from tests.tables import for_each
 from vllm_logdoctor.errors import LogdoctorError
 from vllm_logdoctor.plan.compose import with_capture_sizes
-from vllm_logdoctor.plan.feasible import context_that_fits, obstacle, requests_held, weights_of
+from vllm_logdoctor.plan.feasible import context_that_fits, obstacle, requests_held
 from vllm_logdoctor.plan.merge import merge
 from vllm_logdoctor.plan.model import PlannedChange
 from vllm_logdoctor.plan.objectives import direction, suited
 from vllm_logdoctor.plan.planned import asked_capture_size, planned_run
 from vllm_logdoctor.plan.whatif import check_setting, in_order_of_application, memory_with, parse_value
 from vllm_logdoctor.rules.capacity.memory import Memory, memory_of
+from vllm_logdoctor.rules.capacity.weights import weights_of
 from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.rules.model import Change, Finding
 from vllm_logdoctor.run.model import Run, Value

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
-
-from vllm_logdoctor.knowledge.dtypes import weight_bytes
 from vllm_logdoctor.knowledge.flags import field_of, flag_for_field
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.plan.planned import PlannedRun
 from vllm_logdoctor.plan.whatif import concurrency_of
 from vllm_logdoctor.rules.capacity.memory import (
     AS_PRINTED,
-    GIB,
     START_FAILS,
     Memory,
     device_total,
     utilization_of,
 )
+from vllm_logdoctor.rules.capacity.weights import weights_of
 from vllm_logdoctor.rules.limits import KV_FULL
 from vllm_logdoctor.rules.load import Load
 from vllm_logdoctor.rules.model import Change
@@ -24,14 +21,9 @@ from vllm_logdoctor.run.model import Run
 
 LEAST_SHRINK = 0.97
 """A cache that loses less than 3 % of its tokens is taken for the same: profiling anew moves it by as much."""
-# Qwen3.5-122B-A10B   Llama-2-13b-hf   Mistral-Large-Instruct-2407-123B
-_PARAMETERS = lazy_pattern(r"(?<![\w.])(\d{1,4}(?:\.\d{1,2})?)[bB](?![a-zA-Z0-9])")
 # Free memory on device cuda:0 (54.34/79.18 GiB) on startup     GPU 0 has a total capacity of 79.25 GiB of which
 _TOTAL = lazy_pattern(
     r"on device \S{1,20} \([\d.]{1,9}/([\d.]{1,9}) GiB\)|total capacity of ([\d.]{1,9}) GiB"
-)
-_QUANTIZED_NAME = lazy_pattern(
-    r"awq|gptq|fp8|fp4|int[48]|w4a|w8a|[48]-?bit|gguf|mxfp|bnb|quant", re.IGNORECASE
 )
 
 
@@ -98,22 +90,6 @@ def _device_gib(run: Run) -> float | None:
         return total.gib
     found = (_TOTAL.search(record.message) for record in run.records if "GiB" in record.message)
     return next((float(match[1] or match[2]) for match in found if match), None)
-
-
-def weights_of(run: Run) -> tuple[float | None, str]:
-    """Return the weights of a rank in GiB and where the figure is from: printed, or computed from the model's name."""
-    printed = run.measure("model_weights_gib")
-    if printed:
-        return printed, AS_PRINTED
-    name = str(run.model.value).rstrip("/").rsplit("/", 1)[-1] if run.model else ""
-    sizes = [float(size) for size in _PARAMETERS.findall(name)]
-    if not sizes or _QUANTIZED_NAME.search(name):
-        return None, ""
-    each = weight_bytes(run.setting("quantization"), str(run.setting("dtype") or "bfloat16"))
-    ranks = (run.setting("tensor_parallel_size") or 1) * (run.setting("pipeline_parallel_size") or 1)
-    if each is None:
-        return None, ""
-    return max(sizes) * 1e9 * each.low / GIB / ranks, f"{max(sizes):g} billion parameters by the model's name"
 
 
 def _one_request_does_not_fit(planned: PlannedRun, change: Change) -> str:

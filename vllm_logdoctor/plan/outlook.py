@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vllm_logdoctor.plan.compose import BANDWIDTH, FULL_LENGTH, Composed
-from vllm_logdoctor.plan.feasible import weights_of
 from vllm_logdoctor.plan.model import NextLimit, PlannedChange
 from vllm_logdoctor.plan.planned import PlannedRun
 from vllm_logdoctor.rules.bottleneck import bottleneck_of
+from vllm_logdoctor.rules.capacity.weights import weights_of
 from vllm_logdoctor.rules.load import Load, load_of
 from vllm_logdoctor.rules.model import Effect, Finding
 from vllm_logdoctor.run.model import Run

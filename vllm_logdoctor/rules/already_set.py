@@ -8,6 +8,8 @@ from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Run
+from vllm_logdoctor.run.owners import framework_of
+from vllm_logdoctor.run.tracelines import frame_line
 
 # Start with `--kv-cache-dtype fp8`: ...      Run once with `CUDA_LAUNCH_BLOCKING=1` ...
 _SETTING = lazy_pattern(
@@ -58,6 +60,22 @@ _FEATURES = (
     (lazy_pattern(r"If torch\.compile builds"), lazy_pattern(r"/_inductor/|_dynamo/|torch\._inductor"), ""),
 )  # fmt: skip
 
+# Make the profiling run smaller: `--max-num-batched-tokens`, `--max-num-seqs`, and for images `--limit-mm-per-prompt`.
+# Lower `--max-num-batched-tokens` or `--max-num-seqs` for a smaller profiling run.      Capture fewer sizes: a lower `--max-num-seqs`, or ...
+_LOWERS = lazy_pattern(r"\b(?:[Ll]ower|smaller|fewer)\b")
+_FEWER_SEQUENCES = lazy_pattern(
+    r"a lower `--max-num-seqs`, or |`--max-num-seqs`(?:, | or | and )|(?:, | or | and )`--max-num-seqs`"
+)
+_FOR_IMAGES = lazy_pattern(r",? and for images `--limit-mm-per-prompt`")
+_OF_IMAGES = lazy_pattern(
+    r"(?i)multi-?modal|vision|visual|image|video|audio|encoder cache|ForConditionalGeneration|VL\b|omni"
+)
+_PRINTS_SETTINGS = lazy_pattern(r"\bargs: |with config: ")
+"""They list settings for images whatever the model is."""
+_FLAGS = lazy_pattern(r"--[a-z][\w-]*")
+_SMALLER_WEIGHTS = "Make the weights smaller"
+_LITTLE_WEIGHTS_GIB = 1.0
+"""Weights that leave almost all of any card: smaller ones bring nothing."""
 # With speculative decoding, ...      On the CPU backend, ...      In a job, ...
 _CONDITION = lazy_pattern(r"(?:With|For|In|On) [^,.:`]{2,40}, (?=\w)")
 # Run once with `CUDA_LAUNCH_BLOCKING=1` and `--enforce-eager`: the traceback then names the kernel.
@@ -107,7 +125,7 @@ def is_pointless(text: str, run: Run) -> bool:
         return True
     if _OF_SEVERAL_NODES.search(text) and _is_on_one_node(run):
         return True
-    if text.startswith(_OF_SPLIT_LAYERS) and _has_one_rank(run):
+    if (text.startswith(_OF_SPLIT_LAYERS) and _has_one_rank(run)) or _makes_nothing_smaller(text, run):
         return True
     dropped = _DROPPED.match(text)
     if dropped is not None and dropped["variable"]:
@@ -178,18 +196,59 @@ def without_condition(text: str, run: Run) -> str:
     return text[condition.end()].upper() + text[condition.end() + 1 :]
 
 
+def without_least(text: str, run: Run) -> str:
+    """Return advice to lower settings without those that can't be lower, or are for images that the model does not take.
+
+    Example:
+        >>> from vllm_logdoctor.run.model import Value
+        >>> run = Run(config={"max_num_seqs": Value(1, "explicit")})
+        >>> without_least("Lower `--max-num-seqs` or `--max-num-batched-tokens`.", run)
+        'Lower `--max-num-batched-tokens`.'
+    """
+    if _LOWERS.search(text) is None:
+        return text
+    if run.setting("max_num_seqs") == 1:
+        text = _FEWER_SEQUENCES.sub("", text, count=1)
+    return text if _takes_images(run) else _FOR_IMAGES.sub("", text)
+
+
+def _makes_nothing_smaller(text: str, run: Run) -> bool:
+    """Return whether advice makes only smaller what is as small as it can be: weights that take hardly anything, one sequence."""
+    if text.startswith(_SMALLER_WEIGHTS):
+        return (run.measure("model_weights_gib") or _LITTLE_WEIGHTS_GIB) < _LITTLE_WEIGHTS_GIB
+    of_sequences = _LOWERS.search(text) is not None and set(_FLAGS.findall(text)) == {"--max-num-seqs"}
+    return of_sequences and run.setting("max_num_seqs") == 1
+
+
+def _takes_images(run: Run) -> bool:
+    """Return whether a log shows a model of images, video or sound; one that names no model may be of such a model."""
+    named = [str(run.model.value)] if run.model else []
+    shown = [one.message for one in trail_of(run) if _PRINTS_SETTINGS.search(one.message) is None]
+    return (
+        not named or bool(run.setting("limit_mm_per_prompt")) or any(map(_OF_IMAGES.search, (*named, *shown)))
+    )
+
+
 def without_switches(text: str, run: Run | None = None) -> str:
-    """Return advice that sets a variable and a switch without the switch; with a run, only where the run has it on.
+    """Return advice that sets a variable and a switch without the switch; with a run, only where the run has it on or is not vLLM's.
 
     >>> without_switches("Run once with `CUDA_LAUNCH_BLOCKING=1` and `--enforce-eager`: the traceback names the kernel.")
     'Run once with `CUDA_LAUNCH_BLOCKING=1`: the traceback names the kernel.'
     """
+    if run is None or framework_without_vllm(run):
+        return _AND_SWITCH.sub("", text)
     return _AND_SWITCH.sub(
-        lambda found: (
-            "" if run is None or run.setting(found["switch"].replace("-", "_")) is True else found[0]
-        ),
-        text,
+        lambda found: "" if run.setting(found["switch"].replace("-", "_")) is True else found[0], text
     )
+
+
+def framework_without_vllm(run: Run) -> str:
+    """Return the framework for training whose traceback a log shows, where no line speaks of vLLM; else "": no flag of vLLM changes it."""
+    texts = [one.message for one in trail_of(run)]
+    if run.vllm_records or any("vllm" in text.lower() for text in texts):
+        return ""
+    places = (frame_line(text) for text in texts)
+    return next((name for one in places if one is not None and (name := framework_of(one.file))), "")
 
 
 def _launches_own_kernel(run: Run) -> bool:

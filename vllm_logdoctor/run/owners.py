@@ -19,7 +19,8 @@ TENSOR_LIBRARIES = frozenset(
     {"torch", "numpy", "triton", "einops", "torchvision", "msgspec", "msgpack", "tokenizers"}
 )
 # /opt/env/lib/python3.12/site-packages/torch/nn/modules/module.py      ...\venv\Lib\site-packages\torch\nn\modules\module.py
-_INSTALLED = lazy_pattern(r"(?:site|dist)-packages/(?P<package>\w+)")
+# code/__torch__/some_library/trace/spmd.py: the code of a module that TorchScript compiled
+_INSTALLED = lazy_pattern(r"(?:(?:site|dist)-packages|^code/__torch__)/(?P<package>\w+)")
 # /tmp/pip-build-env-x/overlay/lib/...      .../pip/_vendor/pyproject_hooks/_in_process/_in_process.py      <string> (setup.py)
 _BUILD = lazy_pattern(
     r"pip-build-env|/pip/_|pyproject_hooks|_in_process\.py|/setuptools/|/_?distutils/|/cpp_extension\.py$|^<string>$|(?:^|/)setup\.py$"
@@ -42,6 +43,10 @@ _CHECKOUT = lazy_pattern(
 # /src/vllm/benchmarks/benchmark_throughput.py: a script beside the package, which may run another backend than vLLM
 _BENCHMARK = lazy_pattern(r"(?:^|/)benchmarks/(?:\w+/)*(?:benchmark_\w+|backend_request_func)\.py$")
 
+# /src/trainer/third_party/vllm/v1/weight_loaders.py      /home/me/LLaMA-Factory/src/llamafactory/train.py
+_FRAMEWORK = lazy_pattern(
+    r"(?:^|/)(?P<name>\w[\w-]*)/third_party/vllm/|/(?P<known>verl|trl|llamafactory|openrlhf|lm_eval|swift|fastchat|areal|slime)/"
+)
 _COPY = "/third_party/vllm/"
 """A folder of another project that holds changed parts of vLLM: /src/trainer/third_party/vllm/v1/weight_loaders.py"""
 
@@ -60,8 +65,8 @@ def owner_of(file: str) -> str:
     'torch'
     >>> owner_of("/opt/envs/vllm/lib/python3.12/asyncio/runners.py"), owner_of("/workspace/vllm/vllm/v1/engine/core.py")
     ('python', 'vllm')
-    >>> owner_of("/home/me/vllm-tests/serve.py"), owner_of("<stdin>")
-    ('', '')
+    >>> owner_of("/home/me/vllm-tests/serve.py"), owner_of("<stdin>"), owner_of("code/__torch__/some_library/trace/run.py")
+    ('', '', 'some_library')
     """
     path = file.replace("\\", "/")
     if _BUILD.search(path):
@@ -76,6 +81,16 @@ def owner_of(file: str) -> str:
     if checkout is not None and _COPY not in path:
         return checkout["package"]
     return PYTHON if _PYTHON.search(path) else PROGRAM
+
+
+def framework_of(file: str) -> str:
+    """Return the framework for training or evaluation whose source tree holds a file, or "".
+
+    >>> framework_of("/home/me/src/verl/third_party/vllm/loaders.py"), framework_of("/home/me/serve.py")
+    ('verl', '')
+    """
+    found = _FRAMEWORK.search(file)
+    return (found["name"] or found["known"]) if found else ""
 
 
 def installed_package(path: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.rules.capacity.weights import weights_of
 from vllm_logdoctor.run.model import Run
 
 # /models/x   ./run-7   ~/m   checkpoints/run-7   a/b/c   C:\\models\\x: no names of repositories, which are owner/name
@@ -38,6 +39,7 @@ def facts_of(run: Run) -> dict[str, Any]:
             facts[name] = seen.first[0].number("gib")
     if (selected := run.seen("kernel-selected")) is not None:
         facts["linear_kernels"] = " ".join(event.text("kernel") for event in selected.first)
+    facts["weights_each"] = weights_of(run)[0]
     ranks = {process.name for process in run.processes if process.role == "worker"}
     facts["ranks"] = len(ranks)
     return facts

@@ -7,7 +7,7 @@ from vllm_logdoctor.rules.failure.build_errors import INSTALL_BUILT, TOOL_FAILED
 from vllm_logdoctor.rules.failure.context import FailureContext
 from vllm_logdoctor.rules.failure.rule_ids import CODE
 from vllm_logdoctor.run.blocks import Raised
-from vllm_logdoctor.run.owners import BUILD, PROGRAM, PYTHON, VLLM, is_vllm_or_tensors
+from vllm_logdoctor.run.owners import BUILD, PROGRAM, PYTHON, VLLM, framework_of, is_vllm_or_tensors
 from vllm_logdoctor.run.places import file_name
 
 CALL = ("Correct the call in the program that starts vLLM: it hands over a value of the wrong type.",)
@@ -48,22 +48,8 @@ _OTHER_INTERFACE = lazy_pattern(
     r"unexpected keyword argument|takes (?:no|\d+|from) .{0,40}argument|missing \d+ required|module '[\w.]+' has no attribute"
     r"|type object '\w+' has no attribute|cannot import name|No module named|Received an? \w+ for argument"
 )
-# /src/trainer/third_party/vllm/v1/weight_loaders.py      /home/me/LLaMA-Factory/src/llamafactory/train.py
-_FRAMEWORK = lazy_pattern(
-    r"(?:^|/)(?P<name>\w[\w-]*)/third_party/vllm/|/(?P<known>verl|trl|llamafactory|openrlhf|lm_eval|swift|fastchat|areal|slime)/"
-)
 # ERROR: Failed building wheel for xformers
 _BUILT = lazy_pattern(r"Failed building (?:wheel|editable) for (?P<package>[\w.-]{2,80})")
-
-
-def framework_of(file: str) -> str:
-    """Return the framework for training or evaluation whose source tree holds a file, or "".
-
-    >>> framework_of("/home/me/src/verl/third_party/vllm/loaders.py"), framework_of("/home/me/serve.py")
-    ('verl', '')
-    """
-    found = _FRAMEWORK.search(file)
-    return (found["name"] or found["known"]) if found else ""
 
 
 def next_steps(

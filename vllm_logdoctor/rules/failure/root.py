@@ -40,6 +40,8 @@ _GUESS = 40
 """Names of a lower priority rest on the place alone."""
 _CAUSE, _SYMPTOM, _ECHO, _WRAPPER = 0, 1, 2, 3
 _LAST_RESORT = frozenset({UNKNOWN, CODE, NOT_IN_LOG})
+_WITHOUT_REASON = "nccl-error-unexplained"
+"""It names no cause of its own unless NCCL printed one: what else the incident shows is its cause."""
 
 
 class Verdict(Struct, frozen=True):
@@ -333,6 +335,8 @@ def _contributing(candidates: Sequence[_Candidate], chosen: _Candidate) -> Itera
     seen = {chosen.named.rule.id if chosen.named else ""}
     for one in candidates:
         if len(seen) > 2 or one.named is None or one.tier > least or one.named.rule.id in seen | _LAST_RESORT:
+            continue
+        if one.named.rule.id == _WITHOUT_REASON and not one.named.signature.near:
             continue
         if one.observation.block is not chosen.observation.block or one.observation.block is None:
             if not _same_incident(chosen, one):

@@ -17,7 +17,6 @@ from vllm_logdoctor.rules.failure.matching import RuleMatch, broke_by_itself
 from vllm_logdoctor.rules.failure.own_steps import (
     CALL,
     STATED,
-    framework_of,
     next_steps,
 )
 from vllm_logdoctor.rules.failure.pytest_output import failed_at, steps_of_test
@@ -38,6 +37,7 @@ from vllm_logdoctor.run.owners import (
     TENSOR_LIBRARIES,
     VLLM,
     acting_frames,
+    framework_of,
     installed_package,
     is_vllm_or_tensors,
     owner_of,

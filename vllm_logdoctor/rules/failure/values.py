@@ -199,10 +199,28 @@ def _room(values: Mapping[str, Any]) -> Values:
     tokens = _real(values.get("max_num_batched_tokens"))
     if tokens and tokens > 2048:
         found["half_tokens"] = int(tokens) // 2
-    size = _real(values.get("tensor_parallel_size"))
-    if size:
-        found["double_size"] = int(size) * 2
     return found
+
+
+_MOST_OF_SHARE = 0.85
+"""Part of an engine's share of the card above which the weights leave no room for the cache and a step."""
+_USUAL_UTILIZATION = 0.9
+
+
+def _loading_room(values: Mapping[str, Any]) -> Values:
+    """Return the number of cards over which the weights leave room for the cache: twice as many, or more where these are too few."""
+    size, weights, total = (
+        _real(values.get(name)) for name in ("tensor_parallel_size", "weights_each", "total")
+    )
+    if not size:
+        return {}
+    share = (
+        (_real(values.get("gpu_memory_utilization")) or _USUAL_UTILIZATION) * (total or 0) * _MOST_OF_SHARE
+    )
+    larger = 2
+    while weights and share and weights / larger > share:
+        larger *= 2
+    return {"larger_size": int(size) * larger}
 
 
 def _serving_room(values: Mapping[str, Any]) -> Values:
@@ -447,7 +465,7 @@ _COMPUTED: dict[str, Callable[[Mapping[str, Any]], Values]] = {
     "oom-multimodal-profiling": _trial_inputs,
     "oom-warmup": _room,
     "oom-runtime-headroom": _serving_room,
-    "oom-weights-load": _room,
+    "oom-weights-load": _loading_room,
     "no-memory-left-for-kv-cache": _cache_room,
     "port-in-use": _next_port,
     "mm-item-larger-than-batch-budget": _item_budget,

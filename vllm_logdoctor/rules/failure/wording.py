@@ -17,8 +17,10 @@ from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.already_set import (
     already_set,
     fixes_cache,
+    framework_without_vllm,
     is_pointless,
     without_condition,
+    without_least,
     without_switches,
 )
 from vllm_logdoctor.rules.attention_backends import with_backends_of_run
@@ -57,6 +59,7 @@ _ENDED = lazy_pattern(r"(?<=[!?])\.(?=\s|$)")
 _QUANTIZED_CHECKPOINT = lazy_pattern(
     r"a quantized checkpoint(?: of the same model)?(?: \([^)]*\), which halves or quarters the weights)?"
 )
+_OR_QUANTIZED = "a quantized checkpoint, or "
 # File "/opt/vllm/model_executor/layers/quantization/moe_wna16.py", line 208, in create_weights
 _OF_METHOD = lazy_pattern(
     r'File "[^"]*/layers/quantization/(?!__init__|base_config|kv_cache|schema|input_quant)(?P<method>\w+)\.py"'
@@ -101,6 +104,9 @@ def named_finding(named: RuleMatch, run: Run, role: Role | None, records: Sequen
         rule_of_case(named), run, role=role, confidence=named.confidence,
         records=[named.decisive, *named.supporting, *records], values=named.values, explain=named.signature.explain,
     )  # fmt: skip
+    if role == "root" and (framework := framework_without_vllm(run)):
+        of_framework = f"The traceback is of {framework}: no line of this log is vLLM's."
+        finding = replace(finding, explanation=f"{finding.explanation} {of_framework}".lstrip())
     words = f"{finding.title} {finding.explanation}"
     return with_shown(finding, lines_shown(words, named, frames_wanted(named)), run)
 
@@ -313,7 +319,7 @@ def in_words_of_checkpoint(text: str, run: Run) -> str:
         return text
     # The code of a method shows no number of bits, but that of FP8.
     if any(bits in method for bits in _OF_FOUR_BITS) or (at_work and at_work != "fp8"):
-        return "" if text.startswith("Use a quantized checkpoint") else text
+        return "" if text.startswith("Use a quantized checkpoint") else text.replace(_OR_QUANTIZED, "")
     return _QUANTIZED_CHECKPOINT.sub(
         "a checkpoint of the same model with 4 bits a weight (AWQ, GPTQ, NVFP4)", text
     )
@@ -335,7 +341,7 @@ def other_ways(alternatives: Sequence[str], changes: Sequence[Change], run: Run)
             alternatives = [newer[0].replace(_NEWER, "Try the newest release", 1)]
     for written in alternatives:
         named = in_words_of_release(with_backends_of_run(written, run), run)
-        text = without_switches(without_condition(named, run), run)
+        text = without_least(without_switches(without_condition(named, run), run), run)
         needs_fp8 = "--kv-cache-dtype fp8" in text or "FP8_MARLIN" in text
         if (needs_fp8 and refuses_fp8(run)) or is_pointless(text, run) or takes_too_much(text, run):
             continue
