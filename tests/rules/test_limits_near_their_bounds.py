@@ -8,6 +8,7 @@ import pytest
 
 from tests.rules.making import a_run, advice, load
 from vllm_logdoctor.rules.bottleneck import bottleneck_of
+from vllm_logdoctor.rules.intervals import interval_limits
 from vllm_logdoctor.rules.limits import BottleneckName, in_one_burst
 from vllm_logdoctor.rules.load import Span
 from vllm_logdoctor.run.model import Sample
@@ -152,7 +153,7 @@ CACHE, PROMPTS, CLIENT = "kv-cache-limited", "prefill-limited", "client-limited"
 def test_a_single_line_of_prompts_in_a_queue_is_what_is_around_it(
     spans: list[Span], limits: list[BottleneckName], shown: list[str]
 ) -> None:
-    assert in_one_burst(spans, limits) == shown
+    assert interval_limits(spans, in_one_burst(spans, limits)) == shown
 
 
 @pytest.mark.parametrize(

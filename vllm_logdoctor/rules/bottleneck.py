@@ -112,7 +112,11 @@ def bottleneck_of(run: Run, load: Load | None = None) -> Bottleneck:
     if (silence := silence_behind(run, load.spans)) is not None:
         seconds["none-clear"] = seconds.get("none-clear", 0.0) + silence.seconds
     name = _overall(load, seconds)
-    reason, lines = _reason(run, name, load, (limits, held), seconds), _evidence(run, load, limits, name)
+    reason = _reason(run, name, load, (limits, held), seconds)
+    agreeing: list[BottleneckName] = [
+        one if one in (name, of_interval) else "idle" for one, of_interval in zip(limits, held, strict=True)
+    ]
+    lines = _evidence(run, load, agreeing, name)
     return Bottleneck(name, reason, lines, tuple(_periods(run, load, limits, held)))
 
 
@@ -266,6 +270,9 @@ def _reason(
     spans: defaultdict[BottleneckName, list[Span]] = defaultdict(list)
     for span, limit, of_interval in zip(load.spans, limits, held, strict=True):
         begins = limit == "client-limited" and span.waits and not is_arrival(span.sample)
+        begins = (
+            begins or limit == "prefill-limited" != of_interval
+        )  # Freed room of the cache begins to fill.
         counted = limit if limit == name and name in SERVER_LIMITS else of_interval
         if (limit == name) if counted == name else not begins:
             spans[counted].append(span)

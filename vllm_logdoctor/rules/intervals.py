@@ -14,7 +14,8 @@ def interval_limits(spans: Sequence[Span], limits: Sequence[BottleneckName]) -> 
 
     An interval at whose end the queue is gone and most of the batch has ended is still the server's if its tokens are
     at least half of those before, and more than twice those after. An interval at whose end a batch has filled up is
-    the client's if its tokens are less than half of the next one's.
+    the client's if its tokens are less than half of the next one's. One at whose end freed room of the cache fills again
+    is the cache's.
 
     Example:
         >>> from vllm_logdoctor.run.model import Sample
@@ -45,7 +46,11 @@ def _limit_of_interval(before: _End | None, end: _End, after: _End | None) -> Bo
             return limit
         filled = before is None or _is_far_below(before[0], span)
         return "client-limited" if filled and _has_few_tokens(span, after[0]) else limit
-    if before is None or before[1] not in FULL_BATCH or not _is_far_below(span, before[0]):
+    if before is None or before[1] not in FULL_BATCH:
+        return limit
+    if after is not None and before[1] == after[1] == "kv-cache-limited" and span.waits and after[0].waits:
+        return "kv-cache-limited"
+    if not _is_far_below(span, before[0]):
         return limit
     ended = after is None or _has_few_tokens(after[0], span)
     return before[1] if ended and not _has_few_tokens(span, before[0]) else limit

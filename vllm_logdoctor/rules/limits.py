@@ -11,8 +11,8 @@ A statistics line is judged by these rules, the first that holds:
    lines stay the same is one, unless the arguments leave max_num_seqs open and no default is so small. So it does
    where 90 % run, beside such a line with as many generated tokens and fewer prompts than those: some have just ended.
 4. Something waits with max_num_seqs slots and cache free, and it is more than one request that has just come: the tokens of a
-   step are spent on prompts (prefill). A single such line between two of a full cache is the cache's, one in which a
-   queue has just begun the client's. Where no such line of the run shows a prompt, it is something else that
+   step are spent on prompts (prefill). The interval of a single such line between two of a full cache is the cache's, a
+   line in which a queue has just begun the client's. Where no such line of the run shows a prompt, it is something else that
    admits no more, and nothing is said of it.
 5. Nothing waits and the cache is 95 % full or more, in a row of lines of a full cache behind which requests wait, or in a run
    that preempts requests: the cache's. A full cache that holds back no request costs nothing, and limits nothing.
@@ -193,12 +193,12 @@ def full_without_queue(load: Load) -> tuple[Span, ...]:
 
 
 def in_one_burst(spans: Sequence[Span], limits: Sequence[BottleneckName]) -> list[BottleneckName]:
-    """Return the limits without prefill in a single line of a queue: while freed room of the cache fills again, and where it begins.
+    """Return the limits without prefill in the single line in which a queue begins: its prompts are those of the next line.
 
     Example:
-        >>> queue = [Span(Sample(0.0, n, 0, 9.0, 9.0, running=9, waiting=9, kv_usage=u), 10.0) for n, u in enumerate((99.0, 80.0, 99.0))]
-        >>> in_one_burst(queue, ["kv-cache-limited", "prefill-limited", "kv-cache-limited"])
-        ['kv-cache-limited', 'kv-cache-limited', 'kv-cache-limited']
+        >>> queue = [Span(Sample(0.0, n, 0, prompt, 9.0, running=9, waiting=9), 10.0) for n, prompt in enumerate((8.0, 90.0))]
+        >>> in_one_burst(queue, ["prefill-limited", "prefill-limited"])
+        ['client-limited', 'prefill-limited']
     """
     found = list(limits)
     for engine in {span.sample.engine for span in spans}:
@@ -207,9 +207,7 @@ def in_one_burst(spans: Sequence[Span], limits: Sequence[BottleneckName]) -> lis
             if limits[place] != "prefill-limited" or not (spans[place].waits and spans[after].waits):
                 continue
             begins = before is None or not spans[before].waits
-            if before is not None and limits[before] == limits[after] == "kv-cache-limited":
-                found[place] = "kv-cache-limited"
-            elif begins and 0 < spans[place].sample.prompt < BEGINNING * spans[after].sample.prompt:
+            if begins and 0 < spans[place].sample.prompt < BEGINNING * spans[after].sample.prompt:
                 found[place] = "client-limited"
     return found
 
