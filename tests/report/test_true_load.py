@@ -256,3 +256,9 @@ def test_the_rate_of_a_prompt_of_a_minute_is_said_to_be_that_of_one_line() -> No
     text = report(lines)
     assert "120,000 tokens in about 50 s (2,400 tokens/s) are shown as 12,000 tokens/s [L2]" in text
     assert "No statistics lines" not in text
+
+
+def test_a_quoted_statistics_line_shows_the_cache_that_its_finding_is_about() -> None:
+    text = report([*START, *[statistics(second, 18, 43, 95.9) for second in range(120, 240, 10)]])
+    evidence = next(line for line in text.splitlines() if line.startswith("- Evidence:"))
+    assert "GPU KV cache usage: 95.9%" in evidence

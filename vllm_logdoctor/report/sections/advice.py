@@ -19,6 +19,9 @@ from vllm_logdoctor.rules.model import Finding
 
 _QUOTED = 2
 _QUOTE = 150
+_RATE = " throughput: "
+_STATISTICS = 240
+"""Characters of a quoted line of statistics: the cache that a finding is about comes behind four other figures."""
 
 
 def changes(page: Page) -> list[str]:
@@ -100,7 +103,10 @@ def _steps(words: Sequence[str]) -> str:
 
 def _quoted(page: Page, finding: Finding) -> str:
     evidence, knobs = finding.evidence, [change.knob for change in finding.changes]
-    shown = [f"{code(excerpt(one.text, knobs, _QUOTE))} {page.cite([one])}" for one in evidence[:_QUOTED]]
+    shown = [
+        f"{code(excerpt(one.text, knobs, _STATISTICS if _RATE in one.text else _QUOTE))} {page.cite([one])}"
+        for one in evidence[:_QUOTED]
+    ]
     more = evidence[_QUOTED:]
     return "; ".join(shown) + (f"; also{page.cited(more)}" if more else "")
 
