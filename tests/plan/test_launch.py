@@ -107,10 +107,25 @@ def test_changes_set_replace_and_drop_flags_and_add_variables() -> None:
 
 
 def test_a_masked_secret_becomes_a_variable_in_every_form() -> None:
-    launch = Launch("m", {"--api-key": "***"}, {}, "0.11.2")
-    assert '--api-key "$VLLM_API_KEY"' in shell(launch)
+    launch = Launch("m", {"--api-key": ["***", "***"]}, {}, "0.11.2")
+    assert '--api-key "$VLLM_API_KEY" "$VLLM_API_KEY_2"' in shell(launch)
     for form in FORMS:
         assert "***" not in render_launch(launch, form)
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+@pytest.mark.parametrize(("flag", "variable"), [("--api-key", "VLLM_API_KEY"), ("--hf-token", "HF_TOKEN")])
+def test_a_key_that_vllm_reads_from_a_variable_is_on_no_command_line(
+    form: str, flag: str, variable: str
+) -> None:
+    text = render_launch(Launch("m", {flag: "***"}, {}, "0.11.2"), form)
+    assert variable in text
+    assert not re.search(rf"{flag}\W+\$", text)
+    assert f"vLLM reads it without {flag}" in shell(Launch("m", {flag: "***"}, {}, "0.11.2"))
+
+
+def test_a_release_that_reads_no_key_from_the_environment_gets_it_on_its_command_line() -> None:
+    assert '--api-key "$VLLM_API_KEY"' in shell(Launch("m", {"--api-key": "***"}, {}, "0.4.1"))
 
 
 def test_what_the_log_says_never_leaves_its_quotes() -> None:
@@ -269,7 +284,7 @@ def test_what_the_log_masks_is_a_variable_that_is_declared_and_never_the_mask(
 
 
 def test_a_secret_is_the_variable_of_each_form_and_other_dollars_stay_text() -> None:
-    launch = Launch("m", {"--api-key": "***", "--chat-template": "a$b"}, {}, "0.11.2")
+    launch = Launch("m", {"--api-key": ["***", "***"], "--chat-template": "a$b"}, {}, "0.11.2")
     assert '"${VLLM_API_KEY:?the log masks it}"' in render_launch(launch, "compose")
     assert '"$(VLLM_API_KEY)"' in render_launch(launch, "kubernetes")
     assert "${VLLM_API_KEY}" in render_launch(launch, "systemd")

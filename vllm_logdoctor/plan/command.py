@@ -8,6 +8,7 @@ from vllm_logdoctor.plan.launch import (
     Launch,
     SecretVariable,
     flag_words,
+    flags_read_from_environment,
     open_environment,
     program,
     secret_variables,
@@ -30,7 +31,13 @@ def shell(launch: Launch) -> str:
             *map(shell_word, program(launch)),
         ]
     )
-    needed = [f': "${{{name}:?the log masks it: set it first}}"\n' for name in secret_variables(launch)]
+    own = {variable: flag for flag, variable in flags_read_from_environment(launch).items()}
+    needed = [
+        f': "${{{name}:?the log masks it: set it first, vLLM reads it without {own[name]}}}" && export {name}\n'
+        if name in own
+        else f': "${{{name}:?the log masks it: set it first}}"\n'
+        for name in secret_variables(launch)
+    ]
     lines, line = ["".join(needed) + head], ""
     for words in flag_words(launch):
         piece = " ".join(map(shell_word, words))

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from vllm_logdoctor.knowledge.flags import Flag, canonical_name, flag_for_field, flag_history, long_name
+from vllm_logdoctor.knowledge.variables import variable_known
 from vllm_logdoctor.knowledge.versions import at_least, release_number
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.capacity.memory import arguments_are_whole
@@ -32,8 +33,8 @@ _UNSET_ITEMS: tuple[Any, ...] = (None, "", {})
 # An empty list says "none" here, elsewhere it is the default.
 _EMPTY_LIST_COUNTS = frozenset({"splitting_ops", "cudagraph_capture_sizes"})
 MASK = "***"
-# vLLM reads these secrets from the environment by itself.
-_OWN_VARIABLES = {"--hf-token": "HF_TOKEN"}
+# vLLM and its libraries read these secrets from the environment by themselves: a command line is visible to every user.
+_OWN_VARIABLES = {"--hf-token": "HF_TOKEN", "--api-key": "VLLM_API_KEY"}
 _LONGEST_NAME = 100
 _VARIABLE_NAME = lazy_pattern(r"[A-Z][A-Z0-9_]*\Z")
 # Defaults that the parser computes, by the source text that the facts keep of them.
@@ -175,9 +176,12 @@ def _merged(before: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any
 
 
 def flag_words(launch: Launch) -> list[tuple[str, ...]]:
-    """Return the words of each flag as a command line takes them; secrets become variables."""
+    """Return the words of each flag as a command line takes them; secrets become variables, or are left to them."""
     words: list[tuple[str, ...]] = []
+    left_out = flags_read_from_environment(launch)
     for name, value in launch.flags.items():
+        if name in left_out:
+            continue
         known = flag_for_field(name.removeprefix("--").replace("-", "_"), launch.version)
         found = known.arguments(value) if known is not None else words_of_unknown_flag(name, value)
         if found:
@@ -196,10 +200,28 @@ def _without_masks(words: Sequence[str], flag: str) -> Iterator[str]:
             yield word
 
 
+def flags_read_from_environment(launch: Launch) -> dict[str, str]:
+    """Return the variable of each flag with one masked value that this release reads from a variable as well.
+
+    Example:
+        >>> flags_read_from_environment(Launch("m", {"--api-key": ["***"], "--port": 1}, {}, "0.11.2"))
+        {'--api-key': 'VLLM_API_KEY'}
+        >>> flags_read_from_environment(Launch("m", {"--api-key": ["***", "***"]}, {}, "0.11.2"))
+        {}
+    """
+    return {
+        flag: variable
+        for flag, variable in _OWN_VARIABLES.items()
+        if launch.flags.get(flag) in (MASK, [MASK])
+        and (variable == "HF_TOKEN" or variable_known(variable, launch.version or "") is not False)
+    }
+
+
 def secret_variables(launch: Launch) -> list[str]:
     """Return the variables in place of what the log masks, each once: who starts the launch must set them."""
     words = [*program(launch), *(word for found in flag_words(launch) for word in found)]
     masked = [name for name, value in launch.environment.items() if MASK in value]
+    masked += flags_read_from_environment(launch).values()
     return list(dict.fromkeys([*masked, *(str(word) for word in words if isinstance(word, SecretVariable))]))
 
 
