@@ -268,7 +268,7 @@ def test_an_offline_engine_that_prints_nothing_may_have_worked_all_the_same() ->
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(1.0, "and was shut down immediately"), (9.0, "what it computed")]
+    ("seconds", "words"), [(1.0, "and was shut down within 2 s"), (9.0, "what it computed")]
 )
 def test_an_offline_engine_that_is_shut_down_at_once_has_computed_nothing(seconds: float, words: str) -> None:
     line = "INFO 10-29 13:01:{:02.0f} [core.py:214] {}"
@@ -280,6 +280,14 @@ def test_an_offline_engine_that_is_shut_down_at_once_has_computed_nothing(second
         f"DEBUG 10-29 13:01:{25 + seconds:02.0f} [core.py:696] EngineCore exiting.",
     ]
     assert words in analyze(lines).to_markdown()
+
+
+def test_an_end_without_a_time_says_nothing_on_how_long_an_offline_engine_worked() -> None:
+    line = "INFO 10-29 13:01:{:02d} [core.py:214] {}"
+    config = "Initializing a V1 LLM engine (v0.10.1) with config: model='org/m', speculative_config=None"
+    ready = line.format(25, "init engine (profile, create kv cache, warmup model) took 8.74 seconds")
+    text = analyze([line.format(5, config), ready, "Answers: 12, took 64 s", "All done"]).to_markdown()
+    assert "was shut down" not in text
 
 
 @pytest.mark.parametrize(

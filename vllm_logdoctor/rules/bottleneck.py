@@ -42,8 +42,8 @@ from vllm_logdoctor.rules.load import (
 )  # fmt: skip
 from vllm_logdoctor.rules.offline import completed, one_by_one, printed_answers
 from vllm_logdoctor.rules.stalls import silence_behind
-from vllm_logdoctor.run.clock import duration
-from vllm_logdoctor.run.lifecycle import trail_of
+from vllm_logdoctor.run.clock import duration, stamp_of_library
+from vllm_logdoctor.run.lifecycle import OWN_SHUTDOWN, trail_of
 from vllm_logdoctor.run.metrics import offline_batches
 from vllm_logdoctor.run.minutes import is_probe
 from vllm_logdoctor.run.model import Evidence, Run, Sample
@@ -147,7 +147,7 @@ def _without_statistics(run: Run) -> Bottleneck:
     if run.kind == "offline" and run.startup_complete:
         ready = f"was ready after {duration(run.startup_seconds)}" if run.startup_seconds else "started"
         unknown = "; what it computed is not in the log"
-        after = " and was shut down immediately" if _ended_at_once(run) else unknown
+        after = f" and was shut down within {_AT_ONCE:.0f} s" if _ended_at_once(run) else unknown
         return Bottleneck("startup-only", f"The engine {ready}{after}")
     if run.startup_complete or run.config or run.measured or run.phases:
         part = "the" if run.startup_complete else "a part of the"
@@ -177,9 +177,11 @@ def _without_statistics(run: Run) -> Bottleneck:
 
 
 def _ended_at_once(run: Run) -> bool:
-    """Return whether a run was shut down right behind its start."""
+    """Return whether a run was shut down right behind its start; what a program prints between has no time, and neither has its end."""
     ready = run.startup.end if run.startup is not None and run.outcome == "clean_shutdown" else None
-    return ready is not None and run.ended is not None and run.ended - ready <= _AT_ONCE
+    soon = ready is not None and run.ended is not None and run.ended - ready <= _AT_ONCE
+    ends = (one for one in trail_of(run) if one.time is not None or stamp_of_library(one) is not None)
+    return soon and any(OWN_SHUTDOWN.search(one.message) for one in ends)
 
 
 def _of_failed_check(run: Run, failed: FailedCheck) -> Bottleneck:
