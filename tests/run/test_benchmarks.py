@@ -92,3 +92,22 @@ def test_a_fixed_data_set_has_no_lengths_that_were_asked_for() -> None:
 def test_new_arguments_end_a_result() -> None:
     found = results(HEAD + FIGURES + ASKED.format("sharegpt") + FIGURES + HEAD + FIGURES)
     assert [places(one) for one in found] == [[2, 4], [5, 8, 10]]
+
+
+def test_results_have_the_load_of_the_command_before_each_where_the_client_prints_none() -> None:
+    """Also far below the head of the file, where the command is written over several lines."""
+    command = "python3 benchmarks/benchmark_serving.py \\\n  --model org/m \\\n  --dataset-name random \\\n  --max-concurrency {} \\\n  --random-input-len 64\n"
+    runs = [
+        f"{command.format(most)}{'another line' if far else ''}\n" + "text\n" * far + HEAD + FIGURES
+        for most, far in ((1, 150), (8, 0))
+    ]
+    first, second = results("".join(runs))
+    assert [one.asked["max_concurrency"] for one in (first, second)] == [1, 8]
+    assert [one.asked["random_input_len"] for one in (first, second)] == [64, 64]
+    assert places(second)[0] == places(first)[-1] + 1, "the line of its command"
+
+
+def test_a_command_is_of_the_next_result_only() -> None:
+    command = "vllm bench serve --model org/m --max-concurrency 4\n"
+    first, second = results(command + HEAD + FIGURES + HEAD + FIGURES)
+    assert (first.asked["max_concurrency"], second.asked) == (4, {})

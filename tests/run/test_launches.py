@@ -264,3 +264,13 @@ def test_a_second_failure_behind_a_prompt_is_of_the_second_command() -> None:
 
 def test_a_command_at_a_prompt_behind_which_nothing_follows_is_no_run() -> None:
     assert len(runs(text(["$ vllm serve org/a"], SERVER, ["$ vllm serve org/b --max-num-seqs 16"]))) == 1
+
+
+def test_an_argument_is_proven_by_its_own_line_of_the_command_however_it_is_written() -> None:
+    command = ["vllm serve org/m \\", "  --max-num-seq 30 \\", "  -tp 2 \\", "  --no-enable-prefix-caching"]
+    [told] = diagnoses(text(command, SERVER))
+    shown = {
+        name: told.run.config[name].evidence[0].line
+        for name in ("max_num_seqs", "tensor_parallel_size", "enable_prefix_caching")
+    }
+    assert shown == {"max_num_seqs": 2, "tensor_parallel_size": 3, "enable_prefix_caching": 4}

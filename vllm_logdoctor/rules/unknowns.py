@@ -90,7 +90,8 @@ def _in_job(run: Run) -> str:
 
 
 def _launch_unknowns(run: Run) -> Iterator[str]:
-    if not run.config and not (run.benchmarks and run.benchmarks[-1].asked):
+    of_client = run.benchmarks and run.benchmarks[-1].asked and not run.samples
+    if not run.config and not of_client:
         yield f"Configuration: {_AT_THE_BEGINNING}."
     elif run.config and run.kind == "server" and not run.arguments:
         yield "Launch command: keep the API server's lines."

@@ -68,7 +68,7 @@ def finished(builder: RunBuilder, tail: Sequence[Record]) -> Run:
     run.requests_by_minute = builder.requests_by_minute
     run.accesses_by_minute = AccessesByMinute(builder.requests_by_minute)
     run.speculation, run.transfers, run.progress = builder.speculation, builder.transfers, builder.progress
-    run.benchmarks = builder.benchmarks.results()
+    run.benchmarks = builder.benchmarks.results(builder.launches.loads)
     run.call_sites = builder.call_sites
     run.records = builder.keeper.records()
     run.records_left_out = builder.keeper.left_out

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from vllm_logdoctor.events import Event
+from vllm_logdoctor.run.launches import asked_of
 from vllm_logdoctor.run.model import Benchmark, Evidence
 from vllm_logdoctor.run.repr_parser import read_pairs
 
@@ -44,10 +48,7 @@ class BenchmarkReader:
             return
         if event.name == "benchmark-arguments":
             self._close()
-            given = read_pairs(event.text("arguments"))
-            self._asked = {
-                name: given[name] for name in _ASKED if isinstance(given.get(name), str | int | float)
-            }
+            self._asked = _asked(read_pairs(event.text("arguments")))
             self._asked_in = (evidence,)
         elif event.name == "benchmark-serving-begins":
             self._close()
@@ -65,11 +66,20 @@ class BenchmarkReader:
             figures = {f"{which} latency (s)": event.number("seconds")}
             self._note("latency", event, evidence, figures, starts=True)
 
-    def results(self) -> list[Benchmark]:
-        """Return the results so far, the open one as well."""
+    def results(self, commands: Sequence[Evidence] = ()) -> list[Benchmark]:
+        """Return the results so far, the open one as well; what the client did not print of its load, the command before it says."""
         found = list(self._found)
         if self._open is not None and self._open.figures:
             found.append(self._result(self._open))
+        last = 0
+        for position, one in enumerate(found):
+            first = one.evidence[0]
+            before = [line for line in commands if line.file == first.file and last < line.line < first.line]
+            if before and one.kind == "serve" and not one.asked:
+                found[position] = replace(
+                    one, asked=_asked(asked_of(before[-1].text)), evidence=(before[-1], *one.evidence)
+                )
+            last = one.evidence[-1].line
         return found
 
     def _note(
@@ -94,9 +104,17 @@ class BenchmarkReader:
         self._open = None
 
     def _result(self, block: _OpenTable) -> Benchmark:
-        """Return a result with the requested load; arguments that sample a fixed data set have no lengths."""
+        """Return a result with the requested load."""
         lines = (block.first,) if block.first == block.last else (block.first, block.last)
         asked = self._asked if block.kind == "serve" else {}
-        if asked.get("dataset_name") != "random":
-            asked = {name: value for name, value in asked.items() if not name.startswith("random_")}
         return Benchmark(block.kind, dict(block.figures), (*(self._asked_in if asked else ()), *lines), asked)  # type: ignore[arg-type]
+
+
+def _asked(given: Mapping[str, Any]) -> dict[str, str | float]:
+    """Return the arguments that say what a client sent; those that sample a fixed data set have no lengths."""
+    random = given.get("dataset_name") == "random"
+    return {
+        name: given[name]
+        for name in _ASKED
+        if isinstance(given.get(name), str | int | float) and (random or not name.startswith("random_"))
+    }

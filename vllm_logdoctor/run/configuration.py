@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from vllm_logdoctor.events import Event
 from vllm_logdoctor.knowledge.flags import defaults_of_any_release, flag_spans
+from vllm_logdoctor.run.launches import field_of_flag
 from vllm_logdoctor.run.model import Evidence, Value
 from vllm_logdoctor.run.repr_parser import read_pairs, read_value
 
@@ -207,6 +208,12 @@ def _naming_first(evidence: tuple[Evidence, ...], name: str) -> tuple[Evidence, 
     if len(evidence) < 2:
         return evidence
     named = re.compile(rf"(?<![\w-])(?:--)?{re.escape(name).replace('_', '[-_]')}(?![\w-])")
+    if not any(named.search(line.text) for line in evidence):  # Abbreviated, negated, or a letter.
+        fields = {
+            line: {(field_of_flag(word) or "").removeprefix("no_") for word in line.text.split()}
+            for line in evidence
+        }
+        return tuple(sorted(evidence, key=lambda line: name not in fields[line]))
     return tuple(sorted(evidence, key=lambda line: named.search(line.text) is None))
 
 

@@ -58,7 +58,7 @@ _TYPED_LAUNCH = rf"{_TYPED}{_BEFORE}(?:{_PROGRAM}|{_IMAGE})"
 _AT_PROMPT = lazy_pattern(rf"\s*{_TYPED_LAUNCH}")
 _NEXT_PROMPT = lazy_pattern(rf"(?<=\s)(?={_TYPED_LAUNCH})")
 _BARE = ("# ", "> ")
-_MOST_LOADS = 6
+_MOST_LOADS = 100
 # ... --swap-space^Me 2      a terminal that wraps a line as somebody types draws the last character twice
 _REDRAWN = lazy_pattern(r"(.)(?:\^M|\r)\1")
 _CONTROL = lazy_pattern(r"\^M|[\x00-\x08\x0b-\x1f\x7f]")
@@ -211,7 +211,7 @@ def _arguments(words: Sequence[str], takes_model: bool) -> dict[str, Any]:
     for position, word in enumerate(words):
         if word in _ENDS or _REDIRECTION.fullmatch(word):
             break
-        name = _field(word)
+        name = field_of_flag(word)
         if name is not None:
             _close(found, waiting)
             waiting = [name]
@@ -228,7 +228,7 @@ def _arguments(words: Sequence[str], takes_model: bool) -> dict[str, Any]:
     return found
 
 
-def _field(word: str) -> str | None:
+def field_of_flag(word: str) -> str | None:
     """Return the field that a word names as a flag: --max-num-seqs, --no-enable-prefix-caching=..., -tp."""
     if word in _SHORT:
         return _SHORT[word]
@@ -236,6 +236,19 @@ def _field(word: str) -> str | None:
     if head.startswith("--") and len(head) > 3 and head[2].isalpha():
         return whole_flag(head.replace("_", "-"))[2:].replace("-", "_")
     return None
+
+
+def asked_of(command: str) -> dict[str, Any]:
+    """Return what the command line of a benchmark client asks for, by argument.
+
+    Example:
+        >>> asked_of("vllm bench serve --model org/m --max-concurrency 8 --request-rate inf --ignore-eos")
+        {'model': 'org/m', 'max_concurrency': 8, 'request_rate': 'inf', 'ignore_eos': True}
+    """
+    try:
+        return _arguments(shlex.split(command), takes_model=False)
+    except ValueError:
+        return {}
 
 
 def _close(found: dict[str, Any], words: Sequence[str]) -> None:

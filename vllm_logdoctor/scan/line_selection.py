@@ -159,6 +159,7 @@ class Selector:
             opened = match.opens and self._open_block(line, match.data[:200])
             if match.literals or inside or opened or not match.by_shape or self.unknown.is_read(match.data):
                 self._last_read = line
+                self._continue_command(line, match.data)
                 yield WantedLine(
                     file, line, match.data, match.literals, not match.by_shape and not inside, match.by_shape
                 )
@@ -217,11 +218,18 @@ class Selector:
         self, file: int, lines: Sequence[bytes], base: int, number: int, before: int
     ) -> Iterator[WantedLine]:
         """Yield the lines without a hit that continue a block or belong to the head of the file."""
-        limit = max(HEAD_LINES, self._block_until)
-        for at in range(number, min(before, limit + 1)):
+        for at in range(number, before):
+            if at > max(HEAD_LINES, self._block_until):
+                return
             line = lines[at - base]
             if line:
+                self._continue_command(at, line)
                 yield WantedLine(file, at, line[:LONGEST])
+
+    def _continue_command(self, number: int, line: bytes) -> None:
+        """Make the next line wanted behind one that ends with a backslash: a command goes on there."""
+        if line.rstrip(b" \r").endswith(b"\\"):
+            self._block_until = max(self._block_until, number + 1)
 
     def _open_block(self, line: int, head: bytes) -> bool:
         """Keep a window of wanted lines open after a traceback and return True; repeated ones from one call site are only counted."""

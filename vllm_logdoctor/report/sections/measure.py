@@ -18,6 +18,7 @@ from vllm_logdoctor.run.model import Evidence, Run
 
 _BENCH_SINCE = (0, 10)
 _PROMPTS_EACH = 10
+_MOST_COMMANDS = 6
 _NUM_PROMPTS = lazy_pattern(r"--num-prompts[ =](?P<number>\d{1,9})\b")
 # vllm bench serve --model org/m --num-prompts 100 --result-filename results/a.json
 _UNSAVED = lazy_pattern(r"(?!.* --save-(?:result|detailed)\b).* --result-filename\b")
@@ -52,7 +53,7 @@ def measure(page: Page) -> list[str]:
 
 
 def _with_commands_of_log(page: Page, loads: Sequence[Evidence], compare: str) -> list[str]:
-    part = _part_of_the_load(page.run)
+    loads, part = loads[:_MOST_COMMANDS], _part_of_the_load(page.run)
     lines = [
         f"Repeat the {'command' if len(loads) == 1 else 'commands'} of this log{page.cited(loads)} before and after{part},"
         f" change one thing at a time{_own_file(loads)}, and compare the two logs:",
@@ -77,7 +78,7 @@ def _own_file(loads: Sequence[Evidence]) -> str:
 
 def _part_of_the_load(run: Run) -> str:
     """Return how many requests of the log the commands in it sent, in words, where the log has clearly more."""
-    asked = [_NUM_PROMPTS.search(one.text) for one in run.load_commands]
+    asked = [_NUM_PROMPTS.search(one.text) for one in run.load_commands[:_MOST_COMMANDS]]
     sent = sum(int(found["number"]) for found in asked if found is not None)
     measured = sum(int(one.figures.get(_TOTALS[0], 0)) for one in run.benchmarks)
     answered = max(measured, sum(requests_of(run, with_probes=False).values()))

@@ -105,8 +105,7 @@ def _sweep(steps: Sequence[Step]) -> list[str]:
             f"{step.low:,}" if step.low == step.high else f"{step.low:,} to {step.high:,}",
             f"{step.lines:,}",
             number(step.generation),
-            # So few come and go between two lines: how many ran in the mean is not known.
-            number(step.generation / step.running) if step.low >= FEW_AT_ONCE else "not known",
+            number(step.generation / step.running) if step.low >= FEW_AT_ONCE else "",
             number(step.prompt),
         ]
         for step in steps
@@ -115,7 +114,9 @@ def _sweep(steps: Sequence[Step]) -> list[str]:
     title = (
         "Rates by number of running requests, from statistics lines whose neighbors show a similar number:"
     )
-    return ["", title, "", *table(header, rows)]
+    few = any(step.low < FEW_AT_ONCE for step in steps)
+    note = f"Below {FEW_AT_ONCE} running requests the log does not tell how many ran between two lines: no rate per request."
+    return ["", title, "", *table(header, rows), *(["", note] if few else [])]
 
 
 def _with_extra(page: Page, figures: Serving, lines: list[str]) -> list[str]:
