@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -190,6 +192,24 @@ def test_a_loading_that_the_log_leaves_unfinished_is_slow_already() -> None:
     assert "77 of 96 shards were loaded after 704 s" in found.explanation
     assert any("--safetensors-load-strategy eager" in way for way in found.alternatives)
     assert any("sharded_state" in way for way in found.alternatives)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "sharded_state"),
+        ({"load_format": "sharded_state"}, ""),
+        ({"enable_expert_parallel": True}, "--enable-ep-weight-filter"),
+        ({"enable_expert_parallel": True, "enable_ep_weight_filter": True}, ""),
+    ],
+)
+def test_ranks_that_read_their_own_part_already_are_not_offered_a_way_to(
+    settings: dict[str, Any], said: str
+) -> None:
+    bar = "Loading safetensors checkpoint shards:  80% Completed | 77/96 [11:44<01:40,  4.77s/it]"
+    run = a_run(messages=(bar,), version="0.19.0", set={"tensor_parallel_size": 4, **settings})
+    ways = [way for way in advice(run)["slow-weight-loading-storage"].alternatives if "own" in way]
+    assert [said in way for way in ways] == ([True] if said else [])
 
 
 def test_a_loading_that_has_just_begun_is_not_slow() -> None:

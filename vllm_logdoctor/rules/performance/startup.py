@@ -320,7 +320,8 @@ _PREFETCH = (
 
 def _other_loaders(case: RuleContext, file_system: str, *, reader_changed: bool) -> Iterator[str]:
     """Yield other ways to read weights that the release has, the run did not take and the change is not."""
-    if case.version and file_system.upper() not in _OF_LOCAL_DISKS:
+    loader = str(case.run.setting("load_format"))
+    if case.version and file_system.upper() not in _OF_LOCAL_DISKS and "runai" not in loader:
         yield "--load-format runai_streamer for object storage and parallel file systems"
     strategy = flag_for_field("safetensors_load_strategy", case.version)
     named = case.event("weights-prefetch-off") is not None
@@ -331,7 +332,15 @@ def _other_loaders(case: RuleContext, file_system: str, *, reader_changed: bool)
             yield _PREFETCH
         elif "prefetch" not in strategy.choices and strategy.default == "lazy":
             yield "--safetensors-load-strategy eager: whole files instead of small reads, for network file systems"
-    if (whole(case.run.setting("tensor_parallel_size")) or 1) > 1 and case.version:
+    if case.run.setting("enable_ep_weight_filter"):
+        return  # Each rank reads its own experts only already.
+    if case.run.setting("enable_expert_parallel") and flag_for_field("enable_ep_weight_filter", case.version):
+        yield "--enable-ep-weight-filter: each rank reads only its own experts, where the checkpoint has a tensor for each expert"
+    elif (
+        (whole(case.run.setting("tensor_parallel_size")) or 1) > 1
+        and case.version
+        and "sharded" not in loader
+    ):
         yield "weights saved once per rank (--load-format sharded_state), so that each rank reads only its own part"
 
 
