@@ -53,6 +53,23 @@ def test_a_release_that_several_fit_is_a_range() -> None:
     assert "Exact vLLM release: run `pip show vllm`." in text
 
 
+@pytest.mark.parametrize(
+    ("folder", "said"), [("/opt/venv/lib/python3.10/site-packages", False), ("/srv/vllm-main", True)]
+)
+def test_a_release_told_by_lines_may_be_a_source_build_where_frames_lie_in_a_source_tree(
+    folder: str, said: bool
+) -> None:
+    lines = [
+        "INFO 08-30 03:22:42 multiproc_worker_utils.py:136] Terminating local vLLM worker processes",
+        "(VllmWorkerProcess pid=9476) INFO 08-30 03:22:42 multiproc_worker_utils.py:237] Worker exiting",
+        "Traceback (most recent call last):",
+        f'  File "{folder}/vllm/engine/llm_engine.py", line 331, in __init__',
+        "    self.model_executor = executor_class(",
+        "ValueError: no such executor",
+    ]
+    assert (", or a source build of that time (inferred" in report(lines)) is said
+
+
 def test_seconds_of_a_short_batch_keep_their_fraction() -> None:
     bar = "Processed prompts: 100%|█████| 1/1 [00:01<00:00,  1.52s/it, est. speed input: 1192.65 toks/s, output: 26.96 toks/s]"
     text = report(

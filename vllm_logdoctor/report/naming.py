@@ -10,7 +10,7 @@ from vllm_logdoctor.knowledge.versions import parse_version
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.rules.context import plural
-from vllm_logdoctor.rules.release_terms import options_of_fork
+from vllm_logdoctor.rules.release_terms import options_of_fork, source_tree
 from vllm_logdoctor.run.blockphase import phase_of_block
 from vllm_logdoctor.run.blocks import blocks_of
 from vllm_logdoctor.run.clock import duration
@@ -246,7 +246,9 @@ def version_words(run: Run) -> str:
         return "vLLM, release not in the log"
     inferred = is_inferred(run.version) and run.kind != "build"
     prefix = "prefix of one line" if run.version.note.endswith(ONE_SITE) else "prefixes of the log's lines"
-    source = f" (inferred from the {prefix})" if inferred else ""
+    # Sources have the lines of a release before and after it came out.
+    beside = ", or a source build of that time" if inferred and source_tree(run) else ""
+    source = f"{beside} (inferred from the {prefix})" if inferred else ""
     return f"vLLM {inline(release_words(run.version), 80)}{source or _of_build(run)}"
 
 

@@ -127,9 +127,14 @@ def in_words_of_install(text: str, run: Run) -> str:
     """Return advice to install vLLM again as advice to build it again, where its code lies in a source tree."""
     if _REINSTALL not in text:
         return text
-    found = (_TREE.search(record.message[:_MOST_OF_LINE]) for record in trail_of(run))
-    tree = next((one["tree"] for one in found if one is not None), None)
+    tree = source_tree(run)
     return text if tree is None else text.replace(_REINSTALL, f"pip install -e {tree}")
+
+
+def source_tree(run: Run) -> str | None:
+    """Return the folder of the sources from which vLLM runs, by the frames of the log, or None: /home/me/vllm."""
+    found = (_TREE.search(record.message[:_MOST_OF_LINE]) for record in trail_of(run))
+    return next((one["tree"] for one in found if one is not None), None)
 
 
 def has_left_vllm(run: Run) -> bool:
