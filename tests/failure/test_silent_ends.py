@@ -96,3 +96,31 @@ def test_only_several_ranks_can_wait_for_each_other_before_the_first_token(
     (first, *_) = found.findings
     assert first.id == rule
     assert found.run.outcome == "truncated"
+
+
+STALLED = "(EngineCore_DP0 pid=9) INFO 05-01 10:{:02}:00 [shm_broadcast.py:466] No available shared memory broadcast block found in 60 seconds."
+
+
+@pytest.mark.parametrize(
+    ("stalls", "title"),
+    [
+        (10, "Possibly: Worker did not answer in time (RPC call timed out)"),
+        (9, "Log ends before start-up completes"),  # Loading and compiling keep the workers busy, too.
+    ],
+)
+def test_what_a_silent_end_only_may_be_is_called_possible(stalls: int, title: str) -> None:
+    lines = [*START, *(STALLED.format(minute) for minute in range(1, stalls + 1))]
+    (first, *_) = diagnosis("\n".join(lines).format(ranks=2)).findings
+    assert (first.title, first.kind, first.confidence) == (title, "configuration", "low")
+    waited = "If it hangs: A worker still computed, waited for another rank, or hung: the message of a wait of 60 s is 10 times in the log."
+    assert first.explanation.endswith(waited) is (stalls == 10)
+
+
+def test_a_start_that_is_stopped_behind_many_waits_for_a_worker_was_waiting_for_it() -> None:
+    stop = "(APIServer pid=1) INFO 05-01 10:12:30 [launcher.py:99] Shutting down FastAPI HTTP server."
+    lines = [*START, *(STALLED.format(minute) for minute in range(1, 11)), "^C", "KeyboardInterrupt", stop]
+    finding = root("\n".join(lines).format(ranks=2))
+    assert finding.id == "worker-hang-execute-model-timeout"
+    assert finding.explanation.startswith(
+        "A worker still computed, waited for another rank, or hung: the message of a wait"
+    )

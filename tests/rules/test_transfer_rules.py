@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from tests.rules.making import a_run, advice, load
+from tests.tables import for_each
 from vllm_logdoctor.run.model import Evidence, Sample, Transfer
 
 CONSUMER = {"kv_transfer_config": {"kv_connector": "NixlConnector", "kv_role": "kv_consumer"}}
@@ -53,3 +54,36 @@ def test_a_short_load_proves_nothing_of_a_store() -> None:
 def test_an_engine_that_computes_for_others_takes_nothing_back() -> None:
     producer = {"kv_transfer_config": {"kv_connector": "NixlConnector", "kv_role": "kv_producer"}}
     assert "remote-cache-never-hits" not in advice(a_run(set=producer, samples=asked(0.0)))
+
+
+def test_what_is_said_of_a_connector_is_proved_by_its_setting_and_its_lines() -> None:
+    transfer = Transfer(10.0, Evidence("vllm.log", 99, ""), {})
+    waits = advice(a_run(set=CONSUMER, samples=load((20, DEFERRED)), transfers=[transfer, transfer]))
+    lines = [one.line for one in waits["requests-wait-for-remote-cache"].evidence]
+    assert {2, 99} <= set(lines)
+    assert lines.count(99) == 1
+    assert waits["requests-wait-for-remote-cache"].explanation.startswith(
+        "In all 20 statistics lines with load up to 6 requests waited"
+    )
+    asks = advice(a_run(set=STORE, samples=asked(0.0)))["remote-cache-never-hits"]
+    assert [one.line for one in asks.evidence] == [119, 2]
+    assert "in all 20 statistics lines that print its hit rate" in asks.explanation
+
+
+@for_each(
+    ("lines", "calm", "found"),
+    [(3, 27, True), (2, 18, False), (3, 28, False)],
+)
+def test_requests_wait_for_a_remote_cache_in_three_lines_and_a_tenth_of_the_time(
+    lines: int, calm: int, found: bool
+) -> None:
+    samples = load((calm, {**DEFERRED, "waiting": 0}), (lines, DEFERRED))
+    assert ("requests-wait-for-remote-cache" in advice(a_run(set=CONSUMER, samples=samples))) is found
+
+
+@for_each(("lines", "found"), [(12, True), (11, False)])
+def test_a_store_is_judged_after_two_minutes(lines: int, found: bool) -> None:
+    assert ("remote-cache-never-hits" in advice(a_run(set=STORE, samples=asked(0.0, lines=lines)))) is found
+    assert "remote-cache-never-hits" not in advice(
+        a_run(set=STORE, samples=asked(0.0, lines=lines, prompt=0.0))
+    )

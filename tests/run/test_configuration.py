@@ -152,3 +152,26 @@ def test_what_the_platform_forces_holds_against_what_the_engine_printed() -> Non
     assert merged(stated({}, printed, forced=forced)) == {"dtype": ("float32", "reported", [3])}
     given = merged(stated({"dtype": "half"}, printed, forced=forced))
     assert given == {"dtype": ("float32", "adjusted", [1, 2, 3])}
+
+
+@for_each(
+    ("asked", "printed", "confirmed"),
+    [
+        ({"method": "ngram", "num_speculative_tokens": 3}, {"method": "ngram", "num_spec_tokens": 3}, True),
+        ({"method": "ngram", "num_speculative_tokens": 3}, {"method": "ngram", "num_spec_tokens": 4}, False),
+        # What the engine does not print, and what was left to it, is not denied by it.
+        ({"method": "ngram", "quantization": "fp8"}, {"method": "ngram"}, True),
+        ({"method": "auto", "model": None}, {"method": "ngram", "model": "org/draft"}, True),
+        ({"method": "ngram", "model": ""}, {"method": "mtp", "model": "org/draft"}, False),
+        (["8"], 8, True),
+        (["8", "9"], 8, False),
+        ("HALF", "torch.float16", True),
+        ("float", "torch.float32", True),
+        ("AUTO", "Format.AUTO", True),
+    ],
+)
+def test_what_the_engine_prints_confirms_what_was_asked_for_in_other_words(
+    asked: Any, printed: Any, confirmed: bool
+) -> None:
+    found = merged(stated({"speculative_config": asked}, {"speculative_config": printed}))
+    assert (found["speculative_config"][1] == "explicit") is confirmed

@@ -74,6 +74,7 @@ _LITTLE_RAM_GIB = 32.0
 _LONG_WAIT = 60.0
 _YOUNG_SECONDS = 600.0
 _STARTED = ("init engine (", "Application startup complete", "Graph capturing finished")
+_STALLED = "A worker still computed, waited for another rank, or hung: {what}."
 _STALLS_SERVING = 4
 _STALLS_STARTING = 10
 """Loading and compiling keep the workers busy for minutes: only many stalls in a row say something there."""
@@ -256,7 +257,7 @@ def _hang_before(
     if reading is None or reading[0] not in rules:
         return None
     rule_id, records, confidence = reading
-    values = {"what": shown(records[0].message.strip())}
+    values = {"what": _waits(context) if rule_id == HANG else shown(records[0].message.strip())}
     finding = _finding(context, rules, rule_id, confidence, [*records, stop.record], values)
     # A traceback of the stop, as Python's for Ctrl-C, may follow the report of another signal.
     reports = (one for one in context.trail if _SIGNAL_REPORT.match(one.message))
@@ -358,7 +359,7 @@ def _silent(context: FailureContext, rules: FailureRules, facts: Mapping[str, An
         if rule_id in rules:
             memory = _FREE_RAM.search(records[0].message) if records else None
             if rule_id == HANG:
-                values["what"] = _waited_for(context)
+                values["what"] = _waits(context)
             values["ram"] = f"{number(memory['ram'])} GiB" if memory else None
             yield _suspicion(context, rules, rule_id, confidence, [*records, *last[-1:]], values)
             return
@@ -439,9 +440,9 @@ def _readings(
         yield MEMORY, [memory[-1]], "low"
 
 
-def _waited_for(context: FailureContext) -> str:
+def _waits(context: FailureContext) -> str:
     waits = sum(bool(_STALL.search(one.message)) for one in context.trail)
-    return f"a worker: the message of a wait of 60 s is {waits} times in the log, up to its end"
+    return f"the message of a wait of 60 s is {waits} times in the log"
 
 
 def _stopped_at_work(context: FailureContext, stalls: Sequence[Record]) -> bool:
@@ -466,5 +467,5 @@ def _finding(
 ) -> Finding:  # fmt: skip
     return finding_of(
         rules.rule(rule_id), context.run, role="root", confidence=confidence, records=records, values=values,
-        kind=kind, severity=severity,
+        explain=_STALLED if rule_id == HANG else "", kind=kind, severity=severity,
     )  # fmt: skip
