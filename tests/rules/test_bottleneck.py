@@ -72,26 +72,7 @@ def test_a_short_rush_leaves_the_client_as_the_limit_and_stays_visible_as_a_peri
     assert [period.name for period in found.periods] == ["client-limited", "max-num-seqs-limited"]
 
 
-def test_a_line_shows_the_end_of_its_interval_whose_tokens_say_what_limited_most_of_it() -> None:
-    """A burst fills the batch in the last seconds of the first interval and has ended at the end of the last one."""
-    run = a_run(
-        set={"max_num_seqs": 256},
-        samples=load(
-            (1, {"running": 256, "waiting": 744, "kv": 7.8, "prompt": 4000.0, "generation": 2000.0}),
-            (1, {"running": 256, "waiting": 232, "kv": 7.8, "prompt": 26000.0, "generation": 13000.0}),
-            (1, {"prompt": 11000.0, "generation": 10000.0}),
-            (9, {"running": 1, "prompt": 10.0, "generation": 240.0}),
-        ),
-    )
-    periods = bottleneck_of(run).periods
-    shown = [(period.name, period.samples) for period in periods]
-    assert shown == [("client-limited", 1), ("max-num-seqs-limited", 2), ("client-limited", 9)]
-    assert periods[1].reason.startswith("up to 256 running, 744 waiting")
-    assert [one.line for one in periods[1].evidence] == [100], "the line that shows both figures"
-    assert periods[2].reason.startswith("up to 1 running, 0 waiting")
-
-
-def test_the_verdict_counts_the_tail_of_a_burst_for_the_limit_that_the_timeline_gives_it() -> None:
+def test_each_line_counts_for_the_limit_that_it_shows_in_the_verdict_and_in_the_periods() -> None:
     run = a_run(
         set={"max_num_seqs": 256},
         samples=load(
@@ -102,11 +83,12 @@ def test_the_verdict_counts_the_tail_of_a_burst_for_the_limit_that_the_timeline_
     )
     found = bottleneck_of(run)
     assert [(period.name, period.samples) for period in found.periods] == [
-        ("max-num-seqs-limited", 4),
-        ("client-limited", 56),
+        ("max-num-seqs-limited", 3),
+        ("client-limited", 57),
     ]
-    assert "in 56 of 60 statistics lines" in found.reason
-    assert "by max_num_seqs (4 lines)" in found.reason
+    assert [one.line for one in found.periods[0].evidence] == [100], "the line that shows both figures"
+    assert "in 57 of 60 statistics lines" in found.reason
+    assert "by max_num_seqs (3 lines)" in found.reason
 
 
 def test_idle_time_does_not_dilute_a_limit() -> None:
@@ -425,7 +407,7 @@ def test_a_queue_before_an_aggregate_is_shared_among_its_ranks() -> None:
     assert "of each of 8 ranks" in found["scheduler-limit-not-memory"].explanation
 
 
-def test_a_line_between_two_of_a_full_cache_is_the_caches_and_not_behind_prompts() -> None:
+def test_a_line_with_free_cache_is_not_counted_among_those_of_a_full_one() -> None:
     """Requests that end together leave room which the next prompts fill again."""
     full = {"running": 250, "waiting": 500, "kv": 99.7, "prompt": 9000.0, "generation": 2900.0}
     freed = {**full, "running": 190, "kv": 82.0, "prompt": 1100.0}
@@ -433,10 +415,9 @@ def test_a_line_between_two_of_a_full_cache_is_the_caches_and_not_behind_prompts
         set={"max_num_seqs": 256}, samples=load((1, full), (1, freed), (1, full), (1, freed), (1, full))
     )
     found = bottleneck_of(run)
-    # Lines that show free cache are not counted among those of a full one.
     assert found.reason.startswith("The KV cache limited concurrency in 3 of 5 statistics lines with load")
-    assert "prefill" not in found.reason
-    assert [one.name for one in found.periods] == ["kv-cache-limited"]
+    assert found.reason.endswith("Otherwise limited by prefill (2 lines)")
+    assert [one.name for one in found.periods] == ["kv-cache-limited"], "the time around them is the cache's"
 
 
 def test_a_line_in_which_a_queue_has_just_begun_is_not_behind_prompts() -> None:

@@ -162,7 +162,7 @@ FULL_SLOTS = {"running": 64, "waiting": 30, "kv": 20.0, "generation": 2000.0}
         ([(11, FULL_SLOTS), (1, {**FULL_SLOTS, "running": 63})], 64, "at least 63 of the 64 max_num_seqs slots were taken"),
         ([(12, {**FULL_SLOTS, "running": 1, "waiting": 1})], 1, "the only max_num_seqs slot was taken and up to 1 request waited"),
         ([(6, CALM), (6, FULL_SLOTS)], 64, "In 6 of 12 statistics lines with load all 64"),
-        ([(11, FULL_SLOTS), (1, {**FULL_SLOTS, "running": 5, "waiting": 0})], 64, "In 1 further line the queue ended."),
+        ([(11, FULL_SLOTS), (1, {**FULL_SLOTS, "running": 5, "waiting": 0})], 64, "In 11 of 12 statistics lines with load all 64"),
     ],
 )  # fmt: skip
 def test_taken_slots_are_described_by_their_figures(

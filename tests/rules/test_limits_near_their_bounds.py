@@ -8,7 +8,6 @@ import pytest
 
 from tests.rules.making import a_run, advice, load
 from vllm_logdoctor.rules.bottleneck import bottleneck_of
-from vllm_logdoctor.rules.intervals import interval_limits
 from vllm_logdoctor.rules.limits import BottleneckName, in_one_burst
 from vllm_logdoctor.rules.load import Span
 from vllm_logdoctor.run.model import Sample
@@ -132,8 +131,8 @@ CACHE, PROMPTS, CLIENT = "kv-cache-limited", "prefill-limited", "client-limited"
 @pytest.mark.parametrize(
     ("spans", "limits", "shown"),
     [
-        # A single line of prompts within a full cache, while requests wait in it and behind it.
-        ([line_of_a_queue()] * 3, [CACHE, PROMPTS, CACHE], [CACHE, CACHE, CACHE]),
+        # A line that shows free cache within a full one keeps what it shows.
+        ([line_of_a_queue()] * 3, [CACHE, PROMPTS, CACHE], [CACHE, PROMPTS, CACHE]),
         ([line_of_a_queue(), line_of_a_queue(0), line_of_a_queue()], [CACHE, PROMPTS, CACHE], [CACHE, PROMPTS, CACHE]),
         ([line_of_a_queue(), line_of_a_queue(), line_of_a_queue(0)], [CACHE, PROMPTS, CACHE], [CACHE, PROMPTS, CACHE]),
         ([line_of_a_queue()] * 3, [CLIENT, PROMPTS, CACHE], [CLIENT, PROMPTS, CACHE]),
@@ -147,13 +146,13 @@ CACHE, PROMPTS, CLIENT = "kv-cache-limited", "prefill-limited", "client-limited"
         ([line_of_a_queue(0), line_of_a_queue(prompt=8.9), line_of_a_queue(prompt=90.0)], [CLIENT, PROMPTS, PROMPTS], [CLIENT, CLIENT, PROMPTS]),
         ([line_of_a_queue(), line_of_a_queue(prompt=8.9), line_of_a_queue(prompt=90.0)], [CLIENT, PROMPTS, PROMPTS], [CLIENT, PROMPTS, PROMPTS]),
         # Lines of another engine in between are of another queue.
-        ([line_of_a_queue(), line_of_a_queue(0, engine=1), line_of_a_queue(), line_of_a_queue()], [CACHE, CLIENT, PROMPTS, CACHE], [CACHE, CLIENT, CACHE, CACHE]),
+        ([line_of_a_queue(), line_of_a_queue(0, engine=1), line_of_a_queue(), line_of_a_queue()], [CACHE, CLIENT, PROMPTS, CACHE], [CACHE, CLIENT, PROMPTS, CACHE]),
     ],
 )  # fmt: skip
-def test_a_single_line_of_prompts_in_a_queue_is_what_is_around_it(
+def test_only_the_line_in_which_a_queue_begins_is_no_line_of_prompts(
     spans: list[Span], limits: list[BottleneckName], shown: list[str]
 ) -> None:
-    assert interval_limits(spans, in_one_burst(spans, limits)) == shown
+    assert in_one_burst(spans, limits) == shown
 
 
 @pytest.mark.parametrize(

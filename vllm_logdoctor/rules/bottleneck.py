@@ -16,14 +16,14 @@ from msgspec import Struct
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.capacity.defaults import max_num_seqs_of, slots_in_a_line
-from vllm_logdoctor.rules.intervals import interval_limits, majority, smoothed, time_by_limit
+from vllm_logdoctor.rules.intervals import majority, smoothed, time_by_limit
 from vllm_logdoctor.rules.limits import (
     KV_FULL,
     KV_FULL_ALONE,
     SERVER_LIMITS,
     SLOTS_TAKEN,
     BottleneckName,
-    is_arrival,
+    has_begun,
     joined_by_network,
     limits_of,
     mostly_queue,
@@ -46,15 +46,13 @@ from vllm_logdoctor.run.clock import duration, stamp_of_library
 from vllm_logdoctor.run.lifecycle import OWN_SHUTDOWN, trail_of
 from vllm_logdoctor.run.metrics import offline_batches
 from vllm_logdoctor.run.minutes import is_probe
-from vllm_logdoctor.run.model import Evidence, Run, Sample
+from vllm_logdoctor.run.model import Evidence, Run
 from vllm_logdoctor.run.other_programs import OWN_ERROR, FailedCheck, failed_check
 
 RUN_SHARE = 0.20
 """Share of the busy time from which a limit of the server is the run's."""
 MOST_PERIODS = 60
 """A load that changes its limit more often is reported in equal pieces, each by the limit that holds most often."""
-LEAST_SECONDS = 5.0
-"""A further limit that held for less than the interval of any release's statistics lines is not named."""
 ONE_FAILED = "The only answered request to the model failed"
 
 _LONGEST_ERROR = 160
@@ -107,17 +105,12 @@ def bottleneck_of(run: Run, load: Load | None = None) -> Bottleneck:
     if not load.spans:
         return _without_statistics(run)
     limits = limits_of(run, load)
-    held = interval_limits(load.spans, limits)
-    seconds = time_by_limit(load.spans, held)
+    seconds = time_by_limit(load.spans, limits)
     if (silence := silence_behind(run, load.spans)) is not None:
         seconds["none-clear"] = seconds.get("none-clear", 0.0) + silence.seconds
     name = _overall(load, seconds)
-    reason = _reason(run, name, load, (limits, held), seconds)
-    agreeing: list[BottleneckName] = [
-        one if one in (name, of_interval) else "idle" for one, of_interval in zip(limits, held, strict=True)
-    ]
-    lines = _evidence(run, load, agreeing, name)
-    return Bottleneck(name, reason, lines, tuple(_periods(run, load, limits, held)))
+    reason, lines = _reason(run, name, load, limits), _evidence(run, load, limits, name)
+    return Bottleneck(name, reason, lines, tuple(_periods(run, load, limits)))
 
 
 def _without_statistics(run: Run) -> Bottleneck:
@@ -260,30 +253,21 @@ _BY: dict[BottleneckName, str] = {
 }
 
 
-def _reason(
-    run: Run,
-    name: BottleneckName,
-    load: Load,
-    ends_and_intervals: tuple[Sequence[BottleneckName], Sequence[BottleneckName]],
-    seconds: Mapping[BottleneckName, float],
-) -> str:
-    """Return the limit in words; a line counts for the limit of its interval, as in the periods, unless it shows the named one."""
-    limits, held = ends_and_intervals
+def _reason(run: Run, name: BottleneckName, load: Load, limits: Sequence[BottleneckName]) -> str:
+    """Return the limit in words, with the number of lines of each limit: together they are all lines with load."""
     spans: defaultdict[BottleneckName, list[Span]] = defaultdict(list)
-    for span, limit, of_interval in zip(load.spans, limits, held, strict=True):
-        begins = limit == "client-limited" and span.waits and not is_arrival(span.sample)
-        begins = (
-            begins or limit == "prefill-limited" != of_interval
-        )  # Freed room of the cache begins to fill.
-        counted = limit if limit == name and name in SERVER_LIMITS else of_interval
-        if (limit == name) if counted == name else not begins:
-            spans[counted].append(span)
-    meaning, shown = limit_meaning(run, name, load, limits), spans[name]
-    no_queue = name == "client-limited" and not meaning.startswith("The client")
-    if no_queue:
-        own = zip(load.spans, limits, strict=True)
-        shown = [span for span, limit in own if limit == name or (span.busy and not span.waits)]
-    elif name == "prefill-limited" and mostly_queue(shown):
+    arrived: list[Span] = []
+    for span, limit in zip(load.spans, limits, strict=True):
+        (arrived if limit == "client-limited" and has_begun(span) else spans[limit]).append(span)
+    shown = spans.pop(name, [])
+    meaning = limit_meaning(run, name, load, limits)
+    others = {
+        _BY[limit]: load.lines_of(held)
+        for limit, held in spans.items()
+        if limit not in ("idle", "none-clear")
+    }
+    if name == "prefill-limited" and mostly_queue(shown):
+        others[f"{_BY[name]} without a queue"] = load.lines_of(span for span in shown if not span.waits)
         shown = [span for span in shown if span.waits]
     # The first interval begins before a log that begins with its line.
     idle = min(load.idle_seconds, max(0.0, (run.ended or 0.0) - (run.started or 0.0)) or load.idle_seconds)
@@ -293,15 +277,13 @@ def _reason(
     if name == "kv-cache-limited" and most:
         running = max(span.sample.running or 0 for span in shown)
         words += f": up to {most:,} request{'s' if most > 1 else ''} waited while at most {running:,} ran"
-    others = [
-        f"{_BY[other]} ({_lines(load.lines_of(spans[other]))})"
-        for other in sorted(seconds, key=lambda limit: -load.lines_of(spans[limit]))
-        if other in _BY
-        and other not in (name, "none-clear")
-        and load.lines_of(spans[other])
-        and seconds[other] >= LEAST_SECONDS
+    named = [
+        f"{by} ({_lines(number)})" for by, number in sorted(others.items(), key=lambda one: -one[1]) if number
     ]
-    words += f". {'Limited' if no_queue else 'Otherwise limited'} {_listed(others)}" if others else ""
+    words += f". Otherwise limited {_listed(named)}" if named else ""
+    unclear = load.lines_of(spans.get("none-clear", ()))
+    words += f". No clear limit in {_lines(unclear)}" if unclear else ""
+    words += f". Requests had just arrived in {_lines(load.lines_of(arrived))}" if arrived else ""
     if run.kind == "offline":
         for said in ("the client set the pace", "The client set the pace"):
             words = words.replace(said, f"{said[0]}he program gave no more prompts")
@@ -330,7 +312,11 @@ def limit_is_probable(run: Run, name: BottleneckName, load: Load) -> bool:
 
 def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[BottleneckName]) -> str:
     """Return in words what a limit means in a run, with a place for its time."""
-    held = [span for span, limit in zip(load.spans, limits, strict=True) if limit == name]
+    held = [
+        span
+        for span, limit in zip(load.spans, limits, strict=True)
+        if limit == name and not (name == "client-limited" and has_begun(span))
+    ]
     if name == "none-clear" and not any(span.sample.running for span in held):
         return "Requests waited {span} and none ran, although the KV cache had room"
     if name == "none-clear" and any(span.sample.generation > 0 for span in held):
@@ -348,7 +334,7 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
     most = max((span.sample.running or 0 for span in held), default=0)
     if name == "client-limited" and load.is_short:
         agreed = agreed_on(load) if len(held) == len(load.busy) else ""
-        return f"{agreed}: the client set the pace" if agreed else at_most_at_once(load)
+        return f"{agreed}: the client set the pace" if agreed else at_most_at_once(load, held)
     slots = slots_in_a_line(run)
     if name == "client-limited" and slots and most >= SLOTS_TAKEN * slots:
         return f"The queue was empty {{span}}, with up to {most:,} of {slots:,} max_num_seqs slots taken"
@@ -400,22 +386,16 @@ def _evidence(
     return tuple(evidence_of_sample(run, sample) for sample in chosen.values())
 
 
-def _periods(
-    run: Run, load: Load, limits: Sequence[BottleneckName], held: Sequence[BottleneckName]
-) -> list[ServingPeriod]:
+def _periods(run: Run, load: Load, limits: Sequence[BottleneckName]) -> list[ServingPeriod]:
     """Join neighbours of one limit; a single odd sample between two alike is theirs."""
-    calm = smoothed(held)
+    calm = smoothed(limits)
     if sum(a != b for a, b in pairwise(calm)) > MOST_PERIODS:
-        calm = majority(held, max(9, 2 * len(held) // MOST_PERIODS))
+        calm = majority(limits, max(9, 2 * len(limits) // MOST_PERIODS))
     position = 0
     periods: list[ServingPeriod] = []
     for name, alike in groupby(calm):
         end = position + sum(1 for _ in alike)
-        own = [load.spans[at].sample for at in range(position, end) if limits[at] == held[at]]
-        # A line whose interval is another limit's shows the requests with which the next period begins.
-        if position and limits[position - 1] == name != held[position - 1]:
-            own.insert(0, load.spans[position - 1].sample)
-        periods.append(_period(run, name, load.spans[position:end], held[position:end], own))
+        periods.append(_period(run, name, load.spans[position:end], limits[position:end]))
         position = end
     return periods
 
@@ -430,28 +410,23 @@ def _mixture(limits: Sequence[BottleneckName]) -> str:
 
 
 def _period(
-    run: Run,
-    name: BottleneckName,
-    spans: Sequence[Span],
-    limits: Sequence[BottleneckName],
-    own: Sequence[Sample],
+    run: Run, name: BottleneckName, spans: Sequence[Span], limits: Sequence[BottleneckName]
 ) -> ServingPeriod:
-    """Return a period with the requests of its own lines: those that show its limit."""
     first, last = spans[0].sample, spans[-1].sample
     start = first.time - spans[0].seconds if first.time is not None else None
-    if not own:
-        reason = f"requests began to arrive; at its end {first.running or 0:,} running, {first.waiting or 0:,} waiting"
-        return ServingPeriod(name, start, last.time, len(spans), reason, (evidence_of_sample(run, first),))
-    running = max(sample.running or 0 for sample in own)
-    waiting = max(sample.waiting or 0 for sample in own)
-    usage = max(sample.kv_usage or 0.0 for sample in own)
-    begins = name == "client-limited" and len(own) == 1 and waiting > 1
+    samples = [span.sample for span in spans]
+    running = max(sample.running or 0 for sample in samples)
+    waiting = max(sample.waiting or 0 for sample in samples)
+    usage = max(sample.kv_usage or 0.0 for sample in samples)
+    begins = name == "client-limited" and len(samples) == 1 and waiting > 1
     seen = f"{'requests began to arrive:' if begins else 'up to'} {running:,} running, {waiting:,} waiting"
     if not running and not waiting:
         seen = "no request" if name == "idle" else "each request ended before the next statistics line"
     reason = f"{seen}, KV cache {usage:g} %{_mixture(limits)}"
     # The lines that show the figures of the reason.
-    most = (max(own, key=lambda sample: sample.running or 0), max(own, key=queue_first))
-    shown = {sample.line: sample for sample in (*most, max(own, key=lambda sample: sample.kv_usage or 0.0))}
+    most = (max(samples, key=lambda sample: sample.running or 0), max(samples, key=queue_first))
+    shown = {
+        sample.line: sample for sample in (*most, max(samples, key=lambda sample: sample.kv_usage or 0.0))
+    }
     lines = tuple(evidence_of_sample(run, sample) for sample in shown.values())
     return ServingPeriod(name, start, last.time, len(spans), reason, lines)

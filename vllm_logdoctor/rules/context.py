@@ -13,7 +13,7 @@ from vllm_logdoctor.knowledge.flags import Flag, flag_spans
 from vllm_logdoctor.knowledge.translation import Renamed, translate_flag
 from vllm_logdoctor.knowledge.versions import number_of, release_number
 from vllm_logdoctor.rules.bottleneck import RUN_SHARE, Bottleneck
-from vllm_logdoctor.rules.intervals import interval_limits, time_by_limit
+from vllm_logdoctor.rules.intervals import time_by_limit
 from vllm_logdoctor.rules.limits import BottleneckName, limits_of
 from vllm_logdoctor.rules.load import Load, Span, evidence_of_sample, queue_first
 from vllm_logdoctor.rules.model import Change
@@ -33,7 +33,6 @@ class RuleContext(Struct, frozen=True):
     limits: tuple[BottleneckName, ...]
     objective: str = "balanced"
     times: Mapping[BottleneckName, float] = {}
-    held: tuple[BottleneckName, ...] = ()
 
     @property
     def version(self) -> str | None:
@@ -55,11 +54,6 @@ class RuleContext(Struct, frozen=True):
     def extent(self, limit: BottleneckName) -> str:
         """Return in how many lines of the load a limit held, in words."""
         return self.load.extent_of(self.spans(limit))
-
-    def drained(self, limit: BottleneckName) -> str:
-        """Return in how many further lines a limit held whose end shows no queue any more, as a sentence; "" for none."""
-        further = self.held.count(limit) - self.limits.count(limit)
-        return f" In {plural(further, 'further line')} the queue ended." if further > 0 else ""
 
     def is_brief(self, limit: BottleneckName) -> bool:
         """Return whether a limit held in so small a share of the busy time that it is not the run's."""
@@ -84,8 +78,7 @@ class RuleContext(Struct, frozen=True):
 def rule_context(run: Run, load: Load, bottleneck: Bottleneck, objective: str) -> RuleContext:
     """Return the case of a run."""
     limits = limits_of(run, load)
-    held = tuple(interval_limits(load.spans, limits))
-    return RuleContext(run, load, bottleneck, limits, objective, time_by_limit(load.spans, held), held)
+    return RuleContext(run, load, bottleneck, limits, objective, time_by_limit(load.spans, limits))
 
 
 def flag(

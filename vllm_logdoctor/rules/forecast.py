@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from vllm_logdoctor.rules.equal_load import LoadLevel, load_levels
-from vllm_logdoctor.rules.intervals import interval_limits, time_by_limit
+from vllm_logdoctor.rules.intervals import time_by_limit
 from vllm_logdoctor.rules.limits import FULL_BATCH, KV_FULL, SLOTS_TAKEN, BottleneckName, cache_is_full
 from vllm_logdoctor.rules.load import Load, Span, weighted_median
 from vllm_logdoctor.run.model import Run, Sample
@@ -112,7 +112,7 @@ def forecast(
     running = (_running(now), _running(then))
     part = sum(span.seconds for span in now)
     gain = throughput_gain(load_levels(run.samples), *running) if part >= LEAST_SECONDS else None
-    by_limit = time_by_limit(load.spans, interval_limits(load.spans, limits))
+    by_limit = time_by_limit(load.spans, limits)
     held = sum(by_limit.get(limit, 0.0) for limit in FULL_BATCH)
     low, high = gain or (1.0, max(1.0, running[1] / running[0]))
     return Forecast(

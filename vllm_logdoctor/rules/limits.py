@@ -11,9 +11,8 @@ A statistics line is judged by these rules, the first that holds:
    lines stay the same is one, unless the arguments leave max_num_seqs open and no default is so small. So it does
    where 90 % run, beside such a line with as many generated tokens and fewer prompts than those: some have just ended.
 4. Something waits with max_num_seqs slots and cache free, and it is more than one request that has just come: the tokens of a
-   step are spent on prompts (prefill). The interval of a single such line between two of a full cache is the cache's, a
-   line in which a queue has just begun the client's. Where no such line of the run shows a prompt, it is something else that
-   admits no more, and nothing is said of it.
+   step are spent on prompts (prefill). A line in which a queue has just begun is the client's. Where no such line of the
+   run shows a prompt, it is something else that admits no more, and nothing is said of it.
 5. Nothing waits and the cache is 95 % full or more, in a row of lines of a full cache behind which requests wait, or in a run
    that preempts requests: the cache's. A full cache that holds back no request costs nothing, and limits nothing.
 6. Nothing waits: the engine did all that it was given, the client limits. A CPU that makes less than a token
@@ -316,6 +315,11 @@ def limit_of(span: Span, max_num_seqs: int | None) -> BottleneckName:
 def is_arrival(sample: Sample) -> bool:
     """Return whether what waits is one request that came since the last step: any server shows that at some moments."""
     return (sample.waiting or 0) <= 1 and not sample.swapped and (sample.running or 0) >= LEAST_CROWD
+
+
+def has_begun(span: Span) -> bool:
+    """Return whether a queue that no limit of the server holds back had just arrived when a line was printed."""
+    return span.waits and not is_arrival(span.sample)
 
 
 def limit_without_queue(span: Span, host: Host, before: Sample | None) -> BottleneckName:

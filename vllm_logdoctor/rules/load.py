@@ -308,15 +308,15 @@ def agreed_on(load: Load) -> str:
     return words.removesuffix(" with load").replace(" with load,", ",")
 
 
-def at_most_at_once(load: Load) -> str:
-    """Return what too few lines to judge a client by show of its requests, with a place for their extent.
+def at_most_at_once(load: Load, spans: Sequence[Span]) -> str:
+    """Return what lines too few to judge a client by show of its requests, with a place for their extent.
 
     Example:
-        >>> lines = [Sample(10.0 * n, n, 0, prompt=0.0, generation=77.0, running=n, waiting=0) for n in (1, 2)]
-        >>> at_most_at_once(load_of(Run(samples=lines)))
+        >>> load = load_of(Run(samples=[Sample(10.0 * n, n, 0, prompt=0.0, generation=77.0, running=n, waiting=0) for n in (1, 2)]))
+        >>> at_most_at_once(load, load.busy)
         'At most 2 requests at once {span}, and none waited'
     """
-    most = max((span.sample.running or 0 for span in load.busy), default=0)
+    most = max((span.sample.running or 0 for span in spans), default=0)
     if not most:
         return "Only short requests {span}: none was running at the end of an interval"
     per_engine = " in an engine" if load.engines > 1 else ""

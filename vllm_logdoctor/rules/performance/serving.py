@@ -32,6 +32,7 @@ from vllm_logdoctor.rules.limits import (
     STARVED,
     BottleneckName,
     full_without_queue,
+    has_begun,
     runs_on_cpu,
 )
 from vllm_logdoctor.rules.load import STEADY, Load, Span, agreed_on, full_of, weighted_median
@@ -108,7 +109,8 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     if run.kind == "offline":
         return None  # It has the prompts that its program passes: whether there are more, no line tells.
     max_num_seqs = slots_in_a_line(run)
-    held = tuple(span for span in case.spans("client-limited") if span.sample.running)
+    calm = [span for span in case.spans("client-limited") if not has_begun(span)]
+    held = [span for span in calm if span.sample.running]
     if len(held) < LEAST_LINES:
         return None
     most = max(span.sample.running or 0 for span in held)
@@ -132,13 +134,13 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     waited = max(span.sample.waiting or 0 for span in held)
     queue = f"at most {plural(waited, 'request')} waited" if waited else "no request waited"
     shown = (*sample_lines(case, held, most_requests_first), *setting_lines(case, "max_num_seqs"))
-    calm = case.spans("client-limited") if waited else [span for span in load.busy if not span.waits]
-    extent = load.extent_of(calm).capitalize()
     if load.is_short:
+        extent = load.extent_of([span for span in load.busy if not span.waits]).capitalize()
         text = f"{extent} {queue}: vLLM ran {usual}."
         text += "" if agreed_on(load) else " That is too little to say what limits this load."
         return Advice(text, shown, confidence="medium", title=FEW_LINES)
-    text = f"{extent} {queue}: vLLM ran {usual} and had {free}."
+    pace = "" if load.lines_of(calm) == load.lines else "the client set the pace and "
+    text = f"{load.extent_of(calm).capitalize()} {pace}{queue}: vLLM ran {usual} and had {free}."
     growth = room_to_grow(load.peak_kv, most, max_num_seqs)
     useless = _why_no_more_requests(case, held)
     text += useless or f"{_words_on_client(load, most)}{_near_the_limit(most, growth, max_num_seqs)}"
@@ -315,7 +317,7 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
             if known
             else f"exactly {max_num_seqs:,} requests ran"
         )
-        + f" and up to {plural(waiting, 'request')} waited, while at most {usage:g} % of the KV cache was used.{case.drained('max-num-seqs-limited')}"
+        + f" and up to {plural(waiting, 'request')} waited, while at most {usage:g} % of the KV cache was used."
     )
     if not known:
         text += (

@@ -1,0 +1,80 @@
+"""Every statistics line with load has one limit: verdict, findings and periods count the same lines, and together they are all."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.rules.making import a_run, advice, load
+from vllm_logdoctor.rules.bottleneck import bottleneck_of
+from vllm_logdoctor.rules.limits import limits_of
+from vllm_logdoctor.rules.load import load_of
+from vllm_logdoctor.run.model import Run
+
+LINES = st.lists(
+    st.tuples(
+        st.integers(1, 4),
+        st.fixed_dictionaries(
+            {
+                "running": st.sampled_from([0, 1, 5, 40, 60, 64]),
+                "waiting": st.sampled_from([0, 0, 1, 30, 400]),
+                "kv": st.sampled_from([0.5, 30.0, 82.0, 96.0, 99.7]),
+                "generation": st.sampled_from([0.0, 3.0, 90.0, 2600.0]),
+                "prompt": st.sampled_from([0.0, 40.0, 9000.0]),
+            }
+        ),
+    ),
+    min_size=1,
+    max_size=12,
+)
+FINDING_OF = {
+    "kv-cache-preemption": "kv-cache-limited",
+    "scheduler-limit-not-memory": "max-num-seqs-limited",
+    "prefill-bound-queueing": "prefill-limited",
+}
+
+
+def run_of(lines: list[tuple[int, dict[str, float]]]) -> Run:
+    return a_run(set={"max_num_seqs": 64}, samples=load(*lines))
+
+
+def of_all(text: str) -> tuple[int, int]:
+    """Return how many of how many lines a sentence begins with."""
+    found = re.search(r"in (?:all|the only|both|([\d,]+) of)(?: ([\d,]+))? statistics lines?", text.lower())
+    assert found is not None, text
+    whole = int(found[2] or (2 if "in both" in text.lower() else 1))
+    return int(found[1] or whole), whole
+
+
+@given(LINES)
+def test_the_lines_of_a_verdict_add_up_to_all_lines_with_load(
+    lines: list[tuple[int, dict[str, float]]],
+) -> None:
+    run = run_of(lines)
+    found, whole = bottleneck_of(run), load_of(run).lines
+    if not whole:
+        return
+    named, total = of_all(found.reason)
+    others = re.findall(r"(?:\((\d+) lines?\)|(?:limit|arrived) in (\d+) lines?)", found.reason)
+    assert total == whole
+    assert named + sum(int(one or other) for one, other in others) == whole, found.reason
+
+
+@given(LINES)
+def test_a_finding_on_a_limit_counts_the_lines_that_the_verdict_counts(
+    lines: list[tuple[int, dict[str, float]]],
+) -> None:
+    run = run_of(lines)
+    of_the_run = load_of(run)
+    limits = limits_of(run, of_the_run)
+    for name, finding in advice(run).items():
+        if name in FINDING_OF and "while the queue is empty" not in finding.title:
+            held = [
+                span
+                for span, limit in zip(of_the_run.spans, limits, strict=True)
+                if limit == FINDING_OF[name]
+            ]
+            assert of_all(finding.explanation) == (of_the_run.lines_of(held), of_the_run.lines)
+    assert sum(period.samples for period in bottleneck_of(run).periods) == len(limits)
