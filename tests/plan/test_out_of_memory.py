@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from vllm_logdoctor import analyze
 
 START = """\
@@ -72,4 +74,4 @@ def test_a_share_that_holds_less_than_one_request_is_no_step_of_the_first_screen
     assert "--gpu-memory-utilization" in {change.knob for change in root.changes}
     first, _, rest = result.to_markdown().partition("## What broke")
     assert "--gpu-memory-utilization" not in first
-    assert "Left out: `--gpu-memory-utilization`: with " in rest
+    assert re.search(r"Left out: `--gpu-memory-utilization` `[\d.]+` → `0\.[\d]+`: with ", rest)

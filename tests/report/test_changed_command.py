@@ -90,3 +90,14 @@ def test_a_setting_that_is_to_find_out_more_is_in_no_command() -> None:
     text = report(OLD_GRAPHS)
     assert "VLLM_DISABLE_COMPILE_CACHE" in text
     assert "Launch command" not in text
+
+
+def test_a_cut_off_start_whose_command_failed_before_is_not_repeated_with_tuning() -> None:
+    tuning = "(APIServer pid=1) INFO 05-01 11:00:02 [awq_marlin.py:166] Detected that the model can run with awq_marlin, however you specified quantization=awq explicitly, so forcing awq. Use quantization=awq_marlin for faster inference"
+    given = [
+        line.replace("'max_model_len': 4096", "'max_model_len': 4096, 'quantization': 'awq'")
+        for line in FAILED_LOAD
+    ]
+    again = [line.replace(" 10:", " 11:") for line in given[:2]]
+    assert "## Launch command" in report([*again, tuning])
+    assert "Launch command" not in report([*given, *again, tuning]).split("## Run 2")[1]

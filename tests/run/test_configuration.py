@@ -52,6 +52,24 @@ def test_the_engine_has_the_last_word_on_what_was_asked_for(
     assert merged(stated(arguments, engine)) == {"dtype": value}
 
 
+@for_each(
+    ("given", "origin"),
+    [
+        # A count of 0 in an object that is printed whole is one that vLLM fills in, a switch that is off is none.
+        ({"sizes": None, "warmups": 0, "mode": 3}, ("explicit", None)),
+        ({"fuse": False, "mode": 3}, ("adjusted", "arguments: {'fuse': False}")),
+    ],
+)
+def test_of_an_object_only_the_keys_that_the_engine_has_otherwise_are_named(
+    given: dict[str, Any], origin: tuple[str, str | None]
+) -> None:
+    engine = {"sizes": [1, 2], "warmups": 1, "mode": 3, "fuse": True}
+    found = effective_configuration(
+        stated({"kernel_config": given}, {"kernel_config": engine}), lambda _: None, ()
+    )["kernel_config"]
+    assert (found.provenance, found.note or None) == origin
+
+
 def test_an_engine_core_that_runs_alone_does_not_hide_how_many_there_are() -> None:
     assert merged(stated({"data_parallel_size": 4}, {"data_parallel_size": 1})) == {
         "data_parallel_size": (4, "explicit", [1])

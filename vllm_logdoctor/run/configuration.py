@@ -244,7 +244,8 @@ def _merge_engine_value(
         elif _same_setting(before.value, value):
             config[name] = Value(value, "explicit", before.evidence + evidence)
         else:
-            config[name] = Value(value, "adjusted", before.evidence + evidence, f"arguments: {before.value}")
+            given = _unlike(before.value, value)
+            config[name] = Value(value, "adjusted", before.evidence + evidence, f"arguments: {given}")
         return
     config[name] = Value(value, "reported", evidence)
 
@@ -276,11 +277,24 @@ def _is_first_of(names: Any, printed: Any) -> bool:
 
 def _same_setting(a: Any, b: Any) -> bool:
     if isinstance(a, Mapping) and isinstance(b, Mapping):
-        printed = {_PRINTED_PARTS.get(name, name): value for name, value in b.items()}
-        chosen = ((name, value) for name, value in a.items() if value not in (None, "", "auto", [], {}))
-        return all(_same_setting(value, printed[name]) for name, value in chosen if name in printed)
+        return not _unlike(a, b)
     if isinstance(a, list) and len(a) == 1 and not isinstance(b, list):
         return _same_setting(a[0], b)
     short = {"half": "float16", "float": "float32"}
     left, right = (short.get(str(x).lower(), str(x).lower()) for x in (a, b))
     return left == right
+
+
+def _unlike(a: Any, b: Any) -> Any:
+    """Return the settings of an object that another one has otherwise, without those that are not set; another value as it is."""
+    if not (isinstance(a, Mapping) and isinstance(b, Mapping)):
+        return a
+    printed = {_PRINTED_PARTS.get(name, name): value for name, value in b.items()}
+    unset: tuple[Any, ...] = (None, "", "auto", [], {})
+    return {
+        name: _unlike(value, printed[name])
+        for name, value in a.items()
+        # A count of 0 in an object that is printed whole is one that vLLM fills in.
+        if name in printed and value not in unset and (value != 0 or value is False)
+        if not _same_setting(value, printed[name])
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from vllm_logdoctor.plan.command import shell
 from vllm_logdoctor.plan.compose import in_command
 from vllm_logdoctor.plan.launch import changed, launch_of
+from vllm_logdoctor.report.effects import change_words
 from vllm_logdoctor.report.escape import code, fence, prose
 from vllm_logdoctor.report.naming import BROKEN
 from vllm_logdoctor.report.page import Page
@@ -31,14 +32,22 @@ def _notes(page: Page) -> list[str]:
     plan = page.diagnosis.plan
     left_out = {knob for finding in page.advice for knob, _ in page.refused(finding)}
     settled = [f"- {code(one.change.knob)}: {prose(one.settled)}" for one in plan.changes if one.settled]
+    asked = {change.knob: change for one in page.diagnosis.findings for change in one.changes}
     refused = [
-        f"- Left out: {code(knob)}: {prose(reason)}" for knob, reason in plan.refused if knob not in left_out
+        f"- Left out: {change_words(asked[knob]) if knob in asked else code(knob)}: {prose(reason)}"
+        for knob, reason in plan.refused
+        if knob not in left_out
     ]
     return lines_in_program_terms([*settled, *refused], page.run)
 
 
 def changed_command(page: Page) -> str | None:
     """Return the launch command with the changed settings, or None where none of it changes."""
+    if not page.run.startup_complete and any(
+        one.run.outcome == "crashed_at_startup" and one.run.arguments == page.run.arguments
+        for one in page.earlier
+    ):
+        return None  # The same command failed before: none is known to start.
     before, after = page.diagnosis.plan.command_before, _command(page)
     return after if before and after and before != after else None
 
