@@ -115,7 +115,7 @@ def test_a_cast_that_the_engine_s_own_type_contradicts_is_none() -> None:
 def test_names_in_front_of_lines_may_be_those_of_containers() -> None:
     routes = [f"INFO 05-01 10:00:01 [launcher.py:36] Route: /v{n}, Methods: GET" for n in range(60)]
     text = report([f"serve-1  | {line}" for line in [START[0], *routes, *FAILED_LOAD[1:]]])
-    assert "| hosts or containers in line prefixes | serve-1 |" in text
+    assert "| hosts or containers in line prefixes | serve-1 | [L1] |" in text
 
 
 def test_an_unsupported_shape_is_not_called_a_regression() -> None:

@@ -11,6 +11,7 @@ from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.capacity.card import device_name, job_card
 from vllm_logdoctor.rules.release_terms import options_of_fork
 from vllm_logdoctor.run.identity import is_inferred, release_words
+from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Run
 
 Row = list[str]
@@ -80,7 +81,10 @@ def _hardware(page: Page) -> Iterator[Row]:
     yield from _logged(page, _OF_HARDWARE)
     hosts = sorted({process.host for process in run.processes if process.host})
     if hosts:
-        yield ["hosts or containers in line prefixes", ", ".join(inline(host, 60) for host in hosts[:8]), ""]
+        first = {record.process.host: record for record in reversed(trail_of(run))}
+        lines = [run.evidence(first[host]) for host in hosts if host in first]
+        names = ", ".join(inline(host, 60) for host in hosts[:8])
+        yield ["hosts or containers in line prefixes", names, page.cite(lines, 3)]
 
 
 def _software(page: Page) -> Iterator[Row]:

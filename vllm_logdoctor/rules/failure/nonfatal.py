@@ -36,6 +36,10 @@ _CAUGHT = (
     "Exception in the program, which went on",
     "The program that calls vLLM printed this exception and wrote on",
 )
+_OFFLINE = (
+    " The data set is not in the cache, and offline mode forbids the download: load it once with network and the same HF_HOME, or"
+    " unset HF_HUB_OFFLINE and HF_DATASETS_OFFLINE."
+)
 _WELL = frozenset({"running", "clean_shutdown"})
 # File "/opt/env/bin/vllm", line 8, in <module>      File "/usr/lib/python3.12/multiprocessing/process.py", line 314, in _bootstrap
 _COMMAND = lazy_pattern(
@@ -94,7 +98,9 @@ def caller_findings(context: FailureContext, rules: FailureRules) -> Iterator[Fi
 
 
 def _to_correct(block: Block) -> str:
-    """Return where to correct a program whose own code raised an exception; "" where a library that it called did."""
+    """Return where to correct a program whose own code raised an exception, or what it lacks; "" where a library that it called did."""
+    if "on the Hub (OfflineModeIsEnabled" in block.last_raised.statement:
+        return _OFFLINE
     frames = acting_frames(block.last_raised.frames)
     own = bool(frames) and owner_of(frames[-1].file) == PROGRAM
     return f" Correct the program at {file_name(frames[-1].file)}:{frames[-1].line}." if own else ""
