@@ -89,6 +89,14 @@ def test_a_sweep_has_no_rate_per_request_where_one_or_two_came_and_went() -> Non
     assert "| 6,000 tokens/s in lines with 1 request, 6,000 peak |" in text
 
 
+def test_positions_of_drafts_that_end_early_do_not_contradict_that_all_tokens_were_accepted() -> None:
+    line = "(APIServer pid=1) INFO 05-01 10:02:0{} [metrics.py:100] SpecDecoding metrics: Mean acceptance length: 2.50, Accepted throughput: 9.00 tokens/s, Drafted throughput: 9.00 tokens/s, Accepted: 90 tokens, Drafted: {} tokens, Per-position acceptance rate: {}, Avg Draft acceptance rate: {}%"
+    early = line.format(1, 90, "1.000, 0.500", "100.0")
+    assert "by position of the draft 100 %, 50 % (some drafts were shorter)" in report([*START, early])
+    full = line.format(1, 120, "1.000, 0.500", "75.0")
+    assert "(some drafts were shorter)" not in report([*START, full])
+
+
 _HEAD = "(APIServer pid=1) ERROR 05-01 10:03:0{} "
 BAD_CALL = [
     "[hermes_tool_parser.py:110] Error in extracting tool call from response.",

@@ -11,6 +11,7 @@ from tests.rules.making import FILE, a_run, record, sample
 from tests.tables import for_each
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.report.steps import worthwhile
 from vllm_logdoctor.report.verdict import (
     idle_before,
     is_in_title,
@@ -23,7 +24,7 @@ from vllm_logdoctor.report.verdict import (
 from vllm_logdoctor.rules.bottleneck import Bottleneck
 from vllm_logdoctor.rules.failure.nonfatal import CLIENT_FAILED
 from vllm_logdoctor.rules.failure.requests import REFUSED
-from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.rules.model import Change, Effect, Finding
 from vllm_logdoctor.run.job import JobEnd
 from vllm_logdoctor.run.model import Coverage, Evidence, Occurrences, Phase, Run, SourceSummary
 
@@ -46,6 +47,21 @@ def cause(
 
 def refusal(title: str = "Request refused") -> Finding:
     return Finding(REFUSED, "configuration", "low", "high", title, "It was refused.", None, (line(9, "ValueError: too long"),))  # fmt: skip
+
+
+@for_each(
+    ("low", "confidence", "proposed"),
+    [(0.97, "low", False), (1.0, "low", True), (0.97, "medium", True)],
+)
+def test_a_guess_that_was_measured_slower_too_is_no_first_step(
+    low: float, confidence: Any, proposed: bool
+) -> None:
+    effect = Effect("generation_throughput", low, 1.1, "published", "")
+    guess = Finding(
+        "kv-cache-reads-dominate", "performance", "low", confidence, "Decode reads the cache", "It does.", None, (line(7),),
+        changes=(Change("--kv-cache-dtype", "flag", "auto", "fp8"),), effect=effect,
+    )  # fmt: skip
+    assert (guess in worthwhile(page_of(a_run(), guess))) is proposed
 
 
 def test_a_hidden_cause_is_not_told() -> None:

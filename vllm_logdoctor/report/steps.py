@@ -45,11 +45,18 @@ def worthwhile(page: Page) -> tuple[Finding, ...]:
         if finding.changes
         and finding.role != "cascade"
         and not page.put_off(finding)
-        and not (finding.effect is not None and gains_little(finding.effect))
+        and not (finding.effect is not None and (gains_little(finding.effect) or _may_lose(finding)))
     ]
     secrets = [one for one in found if one.kind == "security"]
     others = [one for one in found if one.kind != "security"]
     return (*others[: SHOWN - 1], *secrets, *others[SHOWN - 1 :])
+
+
+def _may_lose(finding: Finding) -> bool:
+    """Return whether a change whose limit is a guess was measured slower as well as faster: no first step."""
+    effect = finding.effect
+    lost = effect is not None and effect.metric == "generation_throughput" and effect.low < 1
+    return lost and finding.confidence == "low"
 
 
 def of_the_start(page: Page) -> tuple[Finding, ...]:

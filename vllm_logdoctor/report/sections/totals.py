@@ -35,7 +35,12 @@ def speculation_line(page: Page) -> list[str]:
     if drafts.mean_length is not None:
         shown.append(f"mean acceptance length {number(drafts.mean_length)}")
     if len(drafts.per_position) > 1:
-        shown.append(f"by position of the draft {', '.join(percent(rate) for rate in drafts.per_position)}")
+        # vLLM counts each position over all drafts, also those that end before it.
+        mean = sum(drafts.per_position) / len(drafts.per_position)
+        shorter = drafts.acceptance is not None and drafts.acceptance > mean + 1
+        note = " (some drafts were shorter)" if shorter else ""
+        rates = ", ".join(percent(rate) for rate in drafts.per_position)
+        shown.append(f"by position of the draft {rates}{note}")
     return [f"- speculative decoding: {', '.join(shown)}{page.cited(drafts.evidence)}"] if shown else []
 
 
