@@ -8,6 +8,9 @@ from tests.parse.secret_forms import PLACES, SHAPES, filled
 from tests.parse.secret_kinds import PLANTED
 from tests.tables import for_each
 from vllm_logdoctor import analyze
+from vllm_logdoctor.parse.secrets import Masked, mask
+
+KEY = "Zq7hTk2Lw9XbV3nR"
 
 SERVER = """\
 (APIServer pid=5) INFO 03-04 10:11:10 [api_server.py:1289] vLLM API server version 0.11.2
@@ -55,3 +58,20 @@ def test_each_line_of_a_private_key_is_masked_whatever_is_around_it(before: str,
     line, other = (filled(f"[{size}]", seed=size)[0] for size in (64, 63))
     lines = ["-----BEGIN RSA PRIVATE KEY-----", other + "k", line, "-----END RSA PRIVATE KEY-----"]
     assert reports_with(line[:20], "\n".join(before + text + after for text in lines)) == []
+
+
+@for_each(
+    ("text", "masked", "kinds"),
+    [
+        (KEY * 4, "***", ("private key",)),
+        ("x: " + KEY * 4, "x: ***", ("private key",)),
+        ("-----BEGIN PRIVATE KEY-----", "***", ("private key",)),
+        ("go to https://u:pa55w0rdZq@host/x", "go to https://u:***@host/x", ("password in a URL",)),
+        (f"token {KEY}k3Vq9ZbQ8rLm seen", "token *** seen", ("generated token",)),
+        ("api_key='s3cr3t-value'", "api_key='***'", ("API key",)),
+        (f"hf_{KEY}k3Vq9ZbQ8rLmAAbbcc1", "***", ("Hugging Face token",)),
+        ("nothing at all", "nothing at all", ()),
+    ],
+)
+def test_what_was_masked_is_named_by_its_kind(text: str, masked: str, kinds: tuple[str, ...]) -> None:
+    assert mask(text) == Masked(masked, kinds)

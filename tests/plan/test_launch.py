@@ -299,6 +299,15 @@ def test_each_masked_word_of_a_flag_is_a_variable_of_its_own() -> None:
     assert names == ["VLLM_API_KEY", "VLLM_API_KEY_2", "VLLM_API_KEY_3"]
 
 
+def test_a_masked_model_and_a_masked_flag_name_their_own_variables_in_yaml() -> None:
+    text = render_launch(Launch("***", {"--api-key": "***"}, {}, "0.16.0"), "yaml")
+    (model,) = [one for one in text.split("\n") if "model" in one]
+    (key,) = [one for one in text.split("\n") if "api-key" in one]
+    assert "VLLM_MODEL" in model
+    assert "VLLM_API_KEY" in key
+    assert "VLLM_MODEL" not in key
+
+
 def test_a_mapping_is_json_inside_yaml() -> None:
     text = render_launch(Launch("m", {"--speculative-config": {"method": "ngram"}}, {}, "0.11.2"), "yaml")
     value = json.loads(text.splitlines()[-1].split(": ", 1)[1])
