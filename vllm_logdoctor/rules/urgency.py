@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Run
 
-_REFUSING = frozenset({"thread-or-process-limit", "disk-full-or-quota"})
-"""Limits of the host at which a server that runs turns requests away."""
+_FIRST = frozenset({"thread-or-process-limit", "disk-full-or-quota", "cpu-kernels-not-loaded"})
+"""Limits of the host at which a server that runs turns requests away, and kernels without which no step runs."""
 
 
 def is_urgent(run: Run, finding: Finding) -> bool:
@@ -19,7 +19,7 @@ def is_urgent(run: Run, finding: Finding) -> bool:
         >>> is_urgent(Run(outcome="truncated"), cut), is_urgent(Run(outcome="running", startup_complete=True), cut)
         (True, False)
     """
-    if finding.id in _REFUSING:
+    if finding.id in _FIRST:
         return True
     return finding.role == "root" and run.outcome == "truncated" and not run.startup_complete
 

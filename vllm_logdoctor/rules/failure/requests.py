@@ -114,6 +114,9 @@ def _unwritten(
     named = next(found for found in match_rules(one, context, rules, facts) if found.rule.id == _NO_ACCESS)
     finding = named_finding(named, context.run, None)
     words = f"{finding.explanation} {_WITHOUT}"
+    # That a folder above it is missing is no failure yet; what was raised while it was handled is.
+    handled = [record for record in (one.block.records if one.block else ()) if link_line(record.message)]
+    finding = with_shown(finding, handled[:1], context.run)
     return replace(finding, kind="configuration", severity="medium", explanation=words)
 
 

@@ -20,6 +20,8 @@ BINDING = "cpu-thread-binding"
 NO_BINDING = ("auto-thread-binding-not-supported-due-lack",)
 BLOCKS = "cpu-backend-prefers-block-size-multiples-32"
 BIND = "VLLM_CPU_OMP_THREADS_BIND"
+NO_KERNELS = "failed-import-vllm-c-library"
+OF_LIBRARY = {"libnuma.so.1": "libnuma1"}
 # The kernel of the CPU backend takes the tokens of a block so many at a time.
 BLOCK = 32
 
@@ -118,7 +120,30 @@ def torch_threads_while_serving(case: RuleContext) -> Advice | None:
     )
 
 
+def cpu_kernels_not_loaded(case: RuleContext) -> Advice | None:
+    """The CPU backend could not load its compiled kernels for want of a library of the system. Needs its warning, by the CPU backend itself."""
+    warned = case.event(NO_KERNELS)
+    if warned is None or (warned.record.call_site or ("",))[0] != "cpu.py":
+        return None
+    library = warned.text("library")
+    package = (
+        f"`{OF_LIBRARY[library]}`" if library in OF_LIBRARY else "the package of the system that holds it"
+    )
+    text = (
+        f"The compiled kernels of the CPU backend were not loaded: they need `{library}`, which is not installed. vLLM only"
+        " warns here; the engine fails at the first of these kernels that it calls, with an error that does not name the library."
+    )
+    return Advice(
+        text,
+        message_lines(case, NO_KERNELS),
+        confidence="high",
+        changes=(action(f"install {package}"),),
+        verify="no warning `Failed to import from vllm._C`.",
+    )
+
+
 RULES = (
+    Rule("cpu-kernels-not-loaded", cpu_kernels_not_loaded),
     Rule(
         "cpu-backend-thread-or-memory-binding", cpu_backend_thread_or_memory_binding, removes="host-limited"
     ),
