@@ -13,6 +13,8 @@ from vllm_logdoctor.run.owners import acting_frames, is_own
 from vllm_logdoctor.run.places import file_and_function
 
 _SEARCHED = 4000
+# CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.
+_LATER, _REPORTED_LATER = "at a later call", "might be asynchronously reported"
 _ENDS = (" ", ",", ")", ".")
 _BY_LIBRARY = ("Raised by ", "(called from ")
 
@@ -33,6 +35,7 @@ def lines_shown(words: str, named: RuleMatch, known_by: str) -> Iterator[Record]
     if any(one in words for one in _BY_LIBRARY):
         yield from (frame.record for frame in raised.frames[-1:])
     yield from (one.record for one in _known_by(known_by, frames, raised))
+    yield from [one for one in block.records if _LATER in words and _REPORTED_LATER in one.message][:1]
     if named.signature.near:
         above = expression(named.signature.near)
         yield from (one for one in named.supporting if above.search(one.message[:_SEARCHED]))

@@ -268,7 +268,8 @@ def _cache_room(values: Mapping[str, Any]) -> Values:
     room = _room(values)
     if float(values.get("available_kv_cache_gib") or 0) < -_STEP_GIB:
         room.pop("higher_utilization", None)
-    return {**room, "device_share": values.get("gpu_memory_utilization")}
+    left = "nothing" if values.get("available_kv_cache_gib") is None else None
+    return {**room, "device_share": values.get("gpu_memory_utilization"), "left_for_cache": left}
 
 
 def _next_port(values: Mapping[str, Any]) -> Values:
