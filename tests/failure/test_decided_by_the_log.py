@@ -296,3 +296,28 @@ def test_weights_that_fill_a_card_by_themselves_are_the_cause(others: str, confi
         "Out of memory after loading: the weights fill the card",
         confidence,
     )
+
+
+def test_a_profiling_run_with_an_image_for_each_sequence_takes_fewer_sequences() -> None:
+    error = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.10 GiB. GPU 0 has a total capacity of 30.00 GiB of which 2.20 GiB is free."
+    image = ("/opt/site-packages/vllm/model_executor/models/mllama.py", 70, "forward", "self.vision_model(x)")
+    first = [
+        root(
+            raised(
+                (f"/opt/site-packages/vllm/worker/{runner}.py", 50, "profile_run", "self.execute_model(x)"),
+                image,
+                error=error,
+            )
+        ).alternatives[0]
+        for runner in ("enc_dec_model_runner", "model_runner")
+    ]
+    assert first[0].startswith("Lower `--max-num-seqs`")
+    assert "`--limit-mm-per-prompt`" in first[1]
+
+
+@pytest.mark.parametrize(("version", "logs"), [("0.6.4", False), ("0.8.1", True)])
+def test_a_log_level_is_named_where_the_release_logs_more_at_it(version: str, logs: bool) -> None:
+    start = f"INFO 05-01 10:00:01 [api_server.py:1043] vLLM API server version {version}"
+    place = ("/opt/site-packages/vllm/config.py", 50, "__init__", "raise RuntimeError(")
+    found = root(raised(place, error="RuntimeError: Failed to infer device type", above=start))
+    assert any("VLLM_LOGGING_LEVEL=DEBUG" in one for one in found.alternatives) is logs

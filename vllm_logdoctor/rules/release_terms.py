@@ -48,7 +48,8 @@ _FLAG = lazy_pattern(r"`(?P<flag>--[a-z][a-z0-9-]*)(?: (?P<value>[^\s`]+))?`")
 # Change one kernel at a time: another attention backend (`--attention-backend`), sampling (`VLLM_USE_FLASHINFER_SAMPLER=0`).
 # What advice takes away is there: remove VLLM_USE_V1      use --attention-backend instead of VLLM_ATTENTION_BACKEND
 _KNOB = lazy_pattern(
-    r"(?<![\w-])(?<!remove )(?<!instead of )(?P<knob>--[a-z][a-z0-9-]+|VLLM_[A-Z0-9_]+)(?:[ =](?P<value>[a-z0-9]+_[a-z0-9_]+)|=(?P<number>\d+))?"
+    r"(?<![\w-])(?<!remove )(?<!instead of )(?P<knob>--[a-z][a-z0-9-]+|VLLM_[A-Z0-9_]+)"
+    r"(?:=(?P<number>\d+)|[ =](?P<value>[a-z0-9]+_[a-z0-9_]+|(?!NAME\b)[\w.-]+(?=`)))?"
 )
 _LIST = lazy_pattern(r": (?P<items>[^.;:]*`[^.;:]*, [^.;:]*)")
 # Set `VLLM_TARGET_DEVICE=cpu` (from 0.4.2 on).      (before 0.8.5 `--enable-chunked-prefill=False`)      (0.10.1 and later)
@@ -207,6 +208,8 @@ def fits_release(text: str, run: Run) -> bool:
         >>> run = Run(version=Value("0.9.2", "reported"))
         >>> fits_release("a fixed --kv-cache-memory-bytes", run), fits_release("ask for --cpus-per-task", run)
         (False, True)
+        >>> fits_release("Set `--block-size 256`.", run), fits_release("Set `--block-size 64`.", run)
+        (False, True)
     """
     release = release_of(run)
     later = any(at_least(release, one["since"]) is False for one in _SINCE.finditer(text))
@@ -251,7 +254,7 @@ def _has(named: re.Match[str], release: str | None, engine: str | None) -> bool:
     if named["number"] and str(variable_default(knob, release)) == named["number"]:
         return False
     flag = flag_at(knob, release) if knob.startswith("--") else None
-    offered = flag is None or not flag.choices or value is None or value in flag.choices
+    offered = flag is None or not flag.choices or value is None or value in map(str, flag.choices)
     return offered and _exists(knob, release)
 
 
