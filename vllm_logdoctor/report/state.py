@@ -59,7 +59,12 @@ _NO_RUN = "the log shows neither a complete start nor statistics of a load"
 _TEST = lazy_pattern(
     r"^(?:FAILED|ERROR) \S{1,300}\.py::.{1,200}? - (?=\w)|^\S{1,300}?(?::\d+(?::\d+)?|\(\d+\)): (?=(?:fatal )?error: )"
 )
-
+# [1760000000.12] [node1:42   :0]   ib_md.c:99   UCX  ERROR text      E0511 10:00:00.123456 7 agent.cpp:9] text
+# libfabric:1:2::efa:ep:open():9<warn> text
+_OF_LIBRARY = lazy_pattern(
+    r"^(?:\[\d{9,}\.\d+\] \[[^\]]{1,200}\]\s+[\w./-]{1,80}:\d+\s+UCX\s+(?:ERROR|FATAL)\s+|[EF]\d{4} [\d:.]{8,20}\s+\d+ [\w./-]{1,80}:\d+\] "
+    r"|libfabric:\S{1,200}<\w{4,5}>\s+)"
+)
 # function <function test_a at 0x7fc6998f1800> failed
 _ADDRESS = lazy_pattern(r" at 0x[0-9a-f]{6,16}\b")
 # Failed to apply Processor on data={'text': '<|image_pad|>...
@@ -287,7 +292,9 @@ def is_cut_off(page: Page) -> bool:
 
 def _cause(root: Finding) -> str:
     """Return the title of a cause; the exception itself where no rule names it."""
-    said = _TEST.sub("", excerpt(root.evidence[0].text, limit=400)) if root.evidence else ""
+    said = (
+        _OF_LIBRARY.sub("", _TEST.sub("", excerpt(root.evidence[0].text, limit=400))) if root.evidence else ""
+    )
     said = _GLUED.split(_ADDRESS.sub("", said), maxsplit=1)[0]
     said = heading(_DUMP.sub("…", said) if len(said) > _TITLE else said, _TITLE)
     if root.id == _UNNAMED and _WORD.search(said) and not said.replace(".", "").isidentifier():

@@ -54,8 +54,11 @@ _CLOSED = ("engine-start", "compile")
 _FIRST_AND_LAST = {
     "load-weights": ("model-load-started", "model-loaded", "model-weights-loaded"),
     "engine-init": ("graph-capture-started", "graphs-captured"),
+    "dynamo": ("compile-started", "dynamo-done"),
+    "inductor": ("dynamo-done", "graph-compiled"),
 }
 """The line that each rank begins a phase with, and those that it ends it with."""
+_NEXT = {"dynamo": "; the compilation of the traced graph follows"}
 _SERVER_ERRORS = "answered-with-server-errors"
 _SENTENCE_END = lazy_pattern(r"(?<=[.!?])\s+(?=[A-Z`])")
 # Downloading:   0%|          | 0.00/9.29G [00:00<?, ?B/s]      model-00001-of-00015.safetensors:  12%|#2 | 1.2G/9.3G
@@ -231,7 +234,8 @@ def _cut_off(page: Page) -> str:
         return f"The log ends before start-up completed; its last line: {said}."
     last, shown = parts[-1], page.cited(parts[-1].evidence[-1:])
     known = "completed" if _completed(page.run, last) else "began"
-    return f"The log ends before start-up completed; the last phase that {known}: {PHASES[last.name]}{shown}."
+    then = _NEXT.get(last.name, "") if known == "completed" else ""
+    return f"The log ends before start-up completed; the last phase that {known}: {PHASES[last.name]}{shown}{then}."
 
 
 def _completed(run: Run, phase: Phase) -> bool:

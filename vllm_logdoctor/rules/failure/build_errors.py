@@ -46,6 +46,19 @@ _OF_SYSTEM = lazy_pattern(r"\s*/usr/(?:[^\s:(]{1,200}/)?include/[^\s:(]{1,200}(?
 _HEADERS_OF_SYSTEM = (
     "Build with releases of the compiler and of the system's headers that fit together: the error is in a header that a source of vLLM includes.",
 )
+# error: use of undeclared identifier 'omp_get_max_threads'      'omp_get_num_threads' was not declared
+# clang: error: unsupported option '-fopenmp'      ld: library 'omp' not found
+_OPENMP = lazy_pattern(
+    r"(?:undeclared identifier |error: )'(?P<name>omp_\w+)'|unsupported option '(?P<option>-fopenmp)'"
+    r"|library (?:not found for -l|')(?P<library>omp)\b"
+)
+_OF_MAC = lazy_pattern(r"AppleClang|/Applications/Xcode|macosx|/opt/homebrew/")
+_OPENMP_OF_MAC = (
+    "Install OpenMP (`brew install libomp`) and build with its folders: `CPPFLAGS=-I$(brew --prefix libomp)/include` and"
+    " `LDFLAGS=-L$(brew --prefix libomp)/lib`."
+)
+_OPENMP_OF_LINUX = "Build with gcc, which brings OpenMP, or install that of clang (`apt install libomp-dev`)."
+_WITHOUT_OPENMP = " OpenMP is missing: `{lacks}` is a part of it."
 
 
 def compiler_refusal(observation: Observation, context: FailureContext) -> Record | None:
@@ -78,6 +91,11 @@ def build_failure(
             INSTALL_BUILT,
         ),
     )  # fmt: skip
+    if (openmp := _OPENMP.search(said)) is not None:
+        values["lacks"] = next(one for one in openmp.groups() if one)
+        on_mac = any(_OF_MAC.search(one.message[:400]) for one in context.trail)
+        step = _OPENMP_OF_MAC if on_mac else _OPENMP_OF_LINUX
+        signature = replace(signature, explain=explain + _WITHOUT_OPENMP, remedy=(step, INSTALL_BUILT))
     supporting = (observation.record,) if observation.record is not compiler else ()
     if (lacking := not_found_above(context.trail, compiler)) is not None:
         values.update(

@@ -41,6 +41,10 @@ HANG = "worker-hang-execute-model-timeout"
 SILENT = frozenset({NOT_IN_LOG, P2P_TEST, NCCL_START, NCCL_TRAFFIC, PLACEMENT, HANG, MEMORY})
 """What may be said of a log that only stops: none of them proves that the run broke."""
 
+# (CELL HANGS HERE)      ... stuck here forever      <- it hangs
+_SAYS_THAT_IT_HANGS = lazy_pattern(
+    r"(?i)\W{0,8}(?:[a-z']{1,12} ){0,5}(?:hangs?|hanging|stuck|freezes|frozen)(?: [a-z']{1,12}){0,5}\W{0,8}"
+)
 _ENDS_HERE = "The log ends here without an error: the process hangs, was ended without logging it, or ran on after the log was copied."
 _OF_A_JOB = ("Correct what the line names of the job (`--gres`, partition, account), and submit it again.",)
 _STOPPED_EARLY = (
@@ -390,6 +394,8 @@ def _suspicion(
     ready = context.run.progress or context.run.measure("init_engine_seconds") is not None
     title = "Log ends before the first result" if ready else "Log ends before start-up completes"
     words = "Either the log was copied while the process ran, or the process was killed without logging it."
+    if records and not records[-1].level and _SAYS_THAT_IT_HANGS.fullmatch(records[-1].message.strip()):
+        words = "The process hangs here, as the remark in the last line says."
     return replace(finding, title=title, explanation=words)
 
 
