@@ -40,11 +40,11 @@ def shown(
     return stream.getvalue()
 
 
-@pytest.mark.parametrize(("read", "share"), [(0, "0%"), (25, "25%"), (100, "100%")])
+@pytest.mark.parametrize(("read", "share"), [(0, "0%"), (50, "25%"), (200, "100%")])
 def test_the_share_that_is_read_is_of_all_inputs_of_known_size(
     read: int, share: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert re.search(rf"(?<!\d){share}", shown(monkeypatch, [50, None, 50], read))
+    assert re.search(rf"(?<!\d){share}", shown(monkeypatch, [100, None, 100], read))
 
 
 def test_a_short_input_a_quiet_call_and_a_file_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

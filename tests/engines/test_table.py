@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.tables import for_each
-from vllm_logdoctor.engine_comparison.rows import NO_LOAD, Claims, Relation, Row
+from vllm_logdoctor.engine_comparison.rows import NO_LOAD, Claims, Relation, Row, comparison_rows
 from vllm_logdoctor.engine_comparison.side import Cell, Side
 from vllm_logdoctor.engine_comparison.table import EngineComparison, render
 
@@ -132,3 +132,23 @@ def test_a_cell_has_its_note_and_its_line(cell: Cell | None, shown: str) -> None
     row = Row("tok/s", "side by side", (cell, None), ())
     found = next(one for one in page(rows=(row,)).split("\n") if one.startswith("| tok/s"))
     assert found.split("|")[2].strip().replace("\\", "") == shown
+
+
+@for_each(
+    ("first", "second", "shown"),
+    [
+        # 10 GiB a token, 100 tokens/s.
+        ({}, {}, [1074, 1074]),
+        ({}, {"tests": {"tg128": Cell(50.0), "tg256": Cell(60.0), "pp512": Cell(900.0)}}, [1074, 644]),
+        ({}, {"weight_gib": None}, None),
+        ({}, {"tests": {"pp512": Cell(900.0)}}, None),
+        ({}, {"acceptance": 2.1}, None),  # A step makes several tokens.
+    ],
+)
+def test_what_the_memory_moved_is_shown_where_two_sides_tell_it(
+    first: dict[str, Any], second: dict[str, Any], shown: list[int] | None
+) -> None:
+    given = {"weight_gib": 10.0, "tests": {"tg128": Cell(100.0)}}
+    sides = [side(**{**given, **first}), side("SGLang (2)", **{**given, **second})]
+    found = [row for row in comparison_rows(sides) if "weight bytes" in row.name]
+    assert ([cell.value for cell in found[0].cells if cell] if found else None) == shown
