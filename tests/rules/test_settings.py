@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tests.rules.making import a_run, advice, event, knobs, load
 from tests.tables import for_each
+from vllm_logdoctor import analyze
 from vllm_logdoctor.rules import configuration, security
 from vllm_logdoctor.rules.already_right import already_right
 from vllm_logdoctor.rules.engine import settings_findings
@@ -54,6 +55,19 @@ def test_variables_that_the_official_image_sets_ask_for_nothing() -> None:
     assert "environment-variable-ignored" not in settings(
         a_run(messages=tuple(map(unknown, built)), version="0.22.0")
     )
+
+
+def test_a_variable_that_code_of_the_run_logs_is_read() -> None:
+    warned = f"WARNING 05-03 10:00:00 [envs.py:1785] {unknown('VLLM_OWN_CACHE')}"
+    copied = "INFO 05-03 10:00:01 [ray_utils.py:12] Copying the following environment variables to workers: ['VLLM_OWN_CACHE']"
+    used = "INFO 05-03 10:00:09 [core.py:487] own cache active (VLLM_OWN_CACHE=1)"
+
+    def titles(*lines: str) -> str:
+        return repr([one.id for one in analyze([*lines]).runs[0].diagnosis.findings])
+
+    start = "INFO 05-03 10:00:00 [api_server.py:1300] vLLM API server version 0.22.0"
+    assert "environment-variable-ignored" in titles(start, warned, copied)
+    assert "environment-variable-ignored" not in titles(start, warned, copied, used)
 
 
 def test_variables_that_kubernetes_sets_for_a_service_are_reported_as_such() -> None:

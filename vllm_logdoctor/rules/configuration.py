@@ -16,6 +16,7 @@ from vllm_logdoctor.rules.capacity.fp8 import capability_of
 from vllm_logdoctor.rules.context import RuleContext, action, flag, message_lines, setting_lines
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.rule import Advice, Rule
+from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Evidence, Run, Value
 from vllm_logdoctor.run.repr_parser import read_value
 
@@ -72,6 +73,10 @@ def engine_fell_back_to_v0(case: RuleContext) -> Advice | None:
     )
 
 
+# Unknown vLLM environment variable detected: VLLM_X      Copying the following environment variables to workers: ['VLLM_X']
+_NAMES_VARIABLES = lazy_pattern(r"(?i)environment variable|\benv(?:ironment)?\b ?[:=]")
+
+
 def environment_variable_ignored(case: RuleContext) -> Advice | None:
     """Variables that the release does not know.
 
@@ -84,7 +89,7 @@ def environment_variable_ignored(case: RuleContext) -> Advice | None:
     }
     for name, value in _variables_of_other_releases(case.run).items():
         lines.setdefault(name, value.evidence)
-    names = sorted(name for name in lines if name not in _OF_THE_BUILD)
+    names = sorted(name for name in lines if name not in _OF_THE_BUILD and not _is_read(case.run, name))
     if not names:
         return None
     services = [
@@ -113,6 +118,15 @@ def environment_variable_ignored(case: RuleContext) -> Advice | None:
         changes=[change for name in once for change in _replacement(case, name)],
         verify="no such warning at the start.",
     )
+
+
+def _is_read(run: Run, name: str) -> bool:
+    """Return whether code of this run logs a variable that no release knows: a fork or a plug-in reads it.
+
+    INFO 05-03 10:00:00 [core.py:487] own cache active (VLLM_OWN_CACHE=1)
+    """
+    logged = (one.message for one in trail_of(run) if one.call_site is not None and name in one.message)
+    return any(_NAMES_VARIABLES.search(text) is None for text in logged)
 
 
 def argument_without_effect(case: RuleContext) -> Advice | None:

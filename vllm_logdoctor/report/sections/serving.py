@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.clock import moment_of
@@ -155,12 +156,19 @@ def _missing(run: Run) -> list[str]:
     if not holes:
         return []
     places = [_hole(run, span) for span in holes if span.sample.time is not None]
+    left_out = f"{duration(load.missing_seconds)} of it are not counted"
     if len(places) > MOST_HOLES:
         places = [f"for {duration(load.missing_seconds)} in {len(holes)} places"]
-    return [
-        f"No statistics lines {', '.join(places)}, with requests running before or after: this time is not counted.",
-        "",
-    ]
+        left_out = "this time is not counted"
+    when = {_running_around(before, span) for before, span in pairwise(load.spans) if span.missing}
+    words = when.pop() if len(when) == 1 else "before or after"
+    return [f"No statistics lines {', '.join(places)}, with requests running {words}: {left_out}.", ""]
+
+
+def _running_around(before: Span, after: Span) -> str:
+    """Return on which side of a hole the statistics lines show running requests."""
+    sides = [name for name, span in (("before", before), ("after", after)) if span.sample.running]
+    return " and ".join(sides) or "before or after"
 
 
 def _long_prompts(page: Page) -> list[str]:
@@ -178,8 +186,8 @@ def _long_prompts(page: Page) -> list[str]:
 
 
 def _hole(run: Run, span: Span) -> str:
-    end = (span.sample.time or 0.0) - span.seconds
-    return f"from {moment_of(run, end - span.missing)} to {moment_of(run, end)}"
+    end = span.sample.time or 0.0
+    return f"between {moment_of(run, end - span.seconds - span.missing)} and {moment_of(run, end)}"
 
 
 def highest_of(run: Run) -> dict[str, float | None]:
