@@ -43,6 +43,8 @@ def test_v0_without_prefix_caching_is_its_default() -> None:
 def test_chunked_prefill_is_never_proposed_where_it_is_on() -> None:
     assert "chunked-prefill-off" not in advice(a_run(reported={"enable_chunked_prefill": True}))
     assert "chunked-prefill-off" in advice(a_run(set={"enable_chunked_prefill": False}))
+    single = {"enable_chunked_prefill": False, "max_num_seqs": 1}
+    assert "chunked-prefill-off" not in advice(a_run(set=single)), "no other request runs beside a prompt"
 
 
 def test_chunked_prefill_is_not_proposed_where_one_request_runs_at_a_time() -> None:

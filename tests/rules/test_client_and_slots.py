@@ -271,3 +271,16 @@ def test_a_hit_rate_of_most_prompts_is_a_remark_after_a_minute_of_load(
 ) -> None:
     found = advice(run_of((lines, {**CALM, "hit": hit})))
     assert ("benchmark-measures-cache" in found) is said
+
+
+def test_what_is_checked_after_the_change_belongs_to_the_change() -> None:
+    """With a cache that holds no more requests nothing is raised: more replicas shorten the queue, and no more run at once."""
+    full = advice(a_run(set={"max_num_seqs": 64}, samples=load((12, {**FULL_SLOTS, "kv": 88.0}))))
+    found = full["scheduler-limit-not-memory"]
+    assert found.changes == ()
+    assert found.verify == "`Waiting` falls at the same load."
+    assert "has room" not in found.title
+    free = advice(a_run(set={"max_num_seqs": 64}, samples=load((12, FULL_SLOTS))))[
+        "scheduler-limit-not-memory"
+    ]
+    assert "goes above 64" in free.verify

@@ -88,6 +88,10 @@ def batch(done: int, total: int, output: float | None = 50.0, seconds: float | N
 def test_no_request_succeeded_where_each_answer_is_an_error(answers: dict[Any, int], failed: bool) -> None:
     assert no_request_succeeded(a_run(accesses=answers)) is failed
     assert no_request_succeeded(a_run(accesses=answers, samples=load((1, CALM)))) is False
+    embedding = load((1, {"running": 0, "generation": 0.2, "prompt": 0.2}))
+    assert no_request_succeeded(a_run(accesses=answers, samples=embedding)) is failed, (
+        "V0 counts it as a token"
+    )
 
 
 @pytest.mark.parametrize(

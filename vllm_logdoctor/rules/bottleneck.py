@@ -214,7 +214,8 @@ def _posted(run: Run) -> dict[int, int]:
 def no_request_succeeded(run: Run) -> bool:
     """Return whether requests to the model were answered, each with an error."""
     answers = _posted(run)
-    generated = any(sample.generation for sample in run.samples)
+    # V0 counts an embedding as a generated token; a request that still runs is not answered yet.
+    generated = any(sample.generation and sample.running for sample in run.samples)
     return bool(answers) and not generated and all(status >= 400 for status in answers)
 
 

@@ -123,7 +123,7 @@ def prefix_caching_switched_off(case: RuleContext) -> Advice | None:
 
 
 def chunked_prefill_off(case: RuleContext) -> Advice | None:
-    """Chunked prefill was switched off in V1. Needs the setting."""
+    """Chunked prefill was switched off in V1, and requests can run beside a prompt. Needs the setting."""
     value = case.run.config.get("enable_chunked_prefill")
     if (
         case.run.engine != "V1"
@@ -132,6 +132,7 @@ def chunked_prefill_off(case: RuleContext) -> Advice | None:
         or value.value is not False
         or case.run.arguments.get("enable_chunked_prefill") is not False
         or (case.load.busy and case.load.peak_running <= 1)
+        or case.run.setting("max_num_seqs") == 1
     ):
         return None
     text = (
@@ -204,9 +205,38 @@ def kv_cache_reads_dominate(case: RuleContext) -> Advice | None:
     )
 
 
+def benchmark_measures_cache(case: RuleContext) -> Advice | None:
+    """The prefix cache answers almost everything.
+
+    Needs a printed hit rate of 85 % or more at the end, and a real load.
+    """
+    rate, load = case.load.hit_rate, case.load
+    if rate is None or rate < 85.0 or load.busy_seconds < 60:
+        return None
+    lines = [span for span in load.busy if span.sample.prefix_hit is not None]
+    text = (
+        f"{rate:g} % of the prompt tokens came from the prefix cache. For conversations, agents and shared"
+        " prompts this is what the cache is for. If this load was a benchmark, its prompts repeat, and it hardly"
+        " measured prefill."
+    )
+    return Advice(
+        text,
+        sample_lines(case, lines[-1:]),
+        confidence="low",
+        alternatives=(
+            "only if this was a benchmark: use unique prompts, or turn prefix caching off for the test",
+        ),
+        verify=(
+            "`Prefix cache hit rate` near 0 % in the benchmark, and its throughput beside the one measured"
+            " here."
+        ),
+    )
+
+
 RULES = (
     Rule("prefix-caching-silently-off", prefix_caching_silently_off, objectives=("long-context",)),
     Rule("prefix-caching-switched-off", prefix_caching_switched_off),
     Rule("chunked-prefill-off", chunked_prefill_off, objectives=("latency",)),
     Rule("kv-cache-reads-dominate", kv_cache_reads_dominate, objectives=("memory",)),
+    Rule("benchmark-measures-cache", benchmark_measures_cache),
 )

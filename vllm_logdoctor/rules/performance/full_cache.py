@@ -67,6 +67,7 @@ def kv_cache_preemption(case: RuleContext) -> Advice | None:
     if many and not preempted:
         room = Room((), None, ())  # The slots are full, not the cache.
     shorter = (_shorter_requests(case, few, many),) if few else ()
+    larger = "; `GPU KV cache size` is larger" if room.changes and not prompts else ""
     found = Advice(
         _what_is_full(case, full, few, waiting)
         + (_EMPTIES_AS_FAST if prompts else _preemptions(case, full))
@@ -89,7 +90,7 @@ def kv_cache_preemption(case: RuleContext) -> Advice | None:
         alternatives=room.alternatives,
         # The log does not tell a full cache of few requests from a low max_num_seqs, which raising would lift.
         avoid="" if few else "; ".join((SAME_CACHE, *no_room(case))),
-        verify="KV cache usage stays below 90 % and `Waiting` drops to 0; `GPU KV cache size` is larger.",
+        verify=f"KV cache usage stays below 90 % and `Waiting` drops to 0{larger}.",
     )
     more_at_once = f"`Waiting` drops to 0, and more than {plural(few, 'request')} run at once."
     return (

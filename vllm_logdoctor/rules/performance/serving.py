@@ -86,6 +86,7 @@ _OF_A_BENCHMARK = (
 )
 
 
+NO_ROOM_FOR_MORE = "max_num_seqs reached, and the KV cache holds hardly more requests"
 FEW_LINES = "Few statistics lines, and no queue in them"
 _CHECK_CLIENT = (
     " Check the client: a thread or connection pool, a concurrency limit or steps that wait for each other may hold"
@@ -310,6 +311,7 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
     queue = -(-waiting // engines)
     usage = max(span.sample.kv_usage or 0.0 for span in held)
     target = max_num_seqs_wanted(max_num_seqs, queue, usage, step_tokens_of(case.run))
+    raised = f"`Running: N reqs` goes above {max_num_seqs:,} and " if target else ""
     text = (
         f"{case.load.extent_of(held).capitalize()} "
         + (
@@ -336,7 +338,8 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
         changes=_max_num_seqs_change(case, max_num_seqs, target),
         effect=_max_num_seqs_effect(case, max_num_seqs, target, queue) if target is not None else None,
         alternatives=("a second replica, if each stream must stay as fast as it is",),
-        verify=f"`Running: N reqs` goes above {max_num_seqs:,} and `Waiting` falls at the same load.",
+        title="" if target else NO_ROOM_FOR_MORE,
+        verify=f"{raised}`Waiting` falls at the same load.",
     )
 
 
@@ -386,34 +389,6 @@ def _max_num_seqs_effect(case: RuleContext, max_num_seqs: int, target: int, queu
         high=min(effect.high, demand),
         share=share,
         next_limit=found.next_limit if found else "",
-    )
-
-
-def benchmark_measures_cache(case: RuleContext) -> Advice | None:
-    """The prefix cache answers almost everything.
-
-    Needs a printed hit rate of 85 % or more at the end, and a real load.
-    """
-    rate, load = case.load.hit_rate, case.load
-    if rate is None or rate < 85.0 or load.busy_seconds < 60:
-        return None
-    lines = [span for span in load.busy if span.sample.prefix_hit is not None]
-    text = (
-        f"{rate:g} % of the prompt tokens came from the prefix cache. For conversations, agents and shared"
-        " prompts this is what the cache is for. If this load was a benchmark, its prompts repeat, and it hardly"
-        " measured prefill."
-    )
-    return Advice(
-        text,
-        sample_lines(case, lines[-1:]),
-        confidence="low",
-        alternatives=(
-            "only if this was a benchmark: use unique prompts, or turn prefix caching off for the test",
-        ),
-        verify=(
-            "`Prefix cache hit rate` near 0 % in the benchmark, and its throughput beside the one measured"
-            " here."
-        ),
     )
 
 
@@ -498,5 +473,4 @@ RULES = (
         objectives=("throughput",),
         worth=lambda case, worth: CLIENTS_OWN / 2 if case.load.is_short else CLIENTS_OWN,
     ),
-    Rule("benchmark-measures-cache", benchmark_measures_cache),
 )
