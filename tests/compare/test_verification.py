@@ -179,3 +179,17 @@ def test_the_documents_name_their_schema() -> None:
     assert '"schema": "logdoctor-comparison/1"' in render_result(
         result_of_comparison(result.comparison), "json"
     )
+
+
+@for_each(
+    ("prompt", "doubt"),
+    [
+        (10.0, ""),
+        (100.0, "; but the requests differ: 0.1 prompt tokens for each generated one before, 0.83 after"),
+    ],
+)
+def test_a_speed_at_equal_load_is_told_with_its_doubts(prompt: float, doubt: str) -> None:
+    effect = Effect("generation_throughput", 1.05, 1.3, "published", "")
+    before, after = {"series": samples(4, 100, 30)}, {"series": samples(4, 120, 30, prompt=prompt)}
+    (one,) = predicted(effect, before, after, "--async-scheduling").predictions
+    assert one.note == f"at equal load, in 1 level of running requests{doubt}"

@@ -12,6 +12,7 @@ from vllm_logdoctor.comparison.comparison import Comparison, compare, same_value
 from vllm_logdoctor.comparison.influence import makes_room
 from vllm_logdoctor.comparison.snapshot import KnownFinding, PlannedKnob, Predicted, Setting, Snapshot
 from vllm_logdoctor.knowledge.flags import field_of
+from vllm_logdoctor.rules.context import plural
 
 _MARGIN = {"start-up": 0.10, "capacity": 0.01, "speed": 0.03}
 # Metric of a prediction -> measured figure, where their names differ.
@@ -175,7 +176,7 @@ def _measured_speed(finding: KnownFinding, metric: str, comparison: Comparison) 
     if load.ratio is None:
         return None, "; ".join(load.warnings)
     doubts = f"; but {'; '.join(load.warnings)}" if load.warnings else ""
-    return load.ratio, f"at equal load, in {len(load.pairs)} levels of running requests{doubts}"
+    return load.ratio, f"at equal load, in {plural(len(load.pairs), 'level')} of running requests{doubts}"
 
 
 def _checked(finding: KnownFinding, ratio: float | None, state: str, note: str) -> CheckedPrediction:
