@@ -190,6 +190,16 @@ class TestWhatTheLogShows:
         assert "with lengths that you fill in" not in text
         assert "with the mean lengths of its requests" in analyze(log).to_markdown()
 
+    def test_a_benchmark_of_drafts_takes_prompts_that_the_reader_writes_first(self) -> None:
+        log = (FIXTURES / "vllm-0.11.2-kv-starved.log").read_text()
+        drafts = log.replace(
+            "speculative_config=None",
+            "speculative_config=SpeculativeConfig(method='ngram', num_spec_tokens=3)",
+        )
+        text = analyze(drafts.splitlines()).to_markdown()
+        assert "--dataset-path prompts.jsonl" in text
+        assert "write them to prompts.jsonl first" in text
+
     def test_the_backend_of_the_vision_encoder_is_not_the_decoders(self) -> None:
         decoder = f"{CORE} 10:00:12 [cuda.py:366] Using FLASHINFER attention backend out of potential backends: ['FLASHINFER']"
         encoder = f"{CORE} 10:00:11 [mm_encoder_attention.py:99] Using FLASH_ATTN for MMEncoderAttention."

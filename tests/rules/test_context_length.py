@@ -31,6 +31,7 @@ def test_prompts_that_the_cache_holds_raise_the_limit_to_the_longest_of_them() -
     found = advice(run)["requests-beyond-context"]
     assert knobs(found) == {"--max-model-len": 16 * 1024}
     assert "In all 3 the prompt alone is too long." in found.explanation
+    assert "enough for 2 refused prompts, which the KV cache can hold" in found.changes[0].note
 
 
 def test_an_answer_that_does_not_fit_is_the_clients_max_tokens() -> None:

@@ -62,6 +62,7 @@ def test_running_requests_that_fail_after_minutes_without_a_line_were_in_a_stall
     assert [one.line for one in found.evidence] == [2, 3]
     assert found.confidence == "medium"
     assert run.bottleneck == "none-clear"
+    assert any("no token computed" in one.reason for one in run.diagnosis.bottleneck.periods)
     assert "py-spy dump" in run.to_markdown().split("## ")[0]
     assert run.to_markdown().startswith("# LIMITED: Engine stalled")
 

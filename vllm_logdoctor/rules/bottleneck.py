@@ -423,7 +423,8 @@ def _period(
     seen = f"{'requests began to arrive:' if begins else 'up to'} {running:,} running, {waiting:,} waiting"
     if not running and not waiting:
         seen = "no request" if name == "idle" else "each request ended before the next statistics line"
-    reason = f"{seen}, KV cache {usage:g} %{_mixture(limits)}"
+    still = name == "none-clear" and not any(sample.generation or sample.prompt for sample in samples)
+    reason = f"{seen}, KV cache {usage:g} %{', no token computed' if still else ''}{_mixture(limits)}"
     # The lines that show the figures of the reason.
     most = (max(samples, key=lambda sample: sample.running or 0), max(samples, key=queue_first))
     shown = {

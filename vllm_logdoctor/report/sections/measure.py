@@ -27,6 +27,7 @@ LEAST_SHARE = 0.9
 _SHARED = 10.0
 """Percent of the prompts from the prefix cache, above which the statistics lines do not give their mean length."""
 _TOTALS = ("Successful requests", "Total input tokens", "Total generated tokens")
+_OWN_PROMPTS = "prompts.jsonl"
 
 
 def measure(page: Page) -> list[str]:
@@ -46,6 +47,11 @@ def measure(page: Page) -> list[str]:
     if bench:
         commands = f"{bench}\n{commands}"
         own = "the mean lengths of its requests" if _lengths(page.run) else "lengths that you fill in"
+        if _OWN_PROMPTS in bench:
+            own = (
+                f"prompts of your own: write them to {_OWN_PROMPTS} first, each as "
+                + '`{"prompt": "..."}` on a line'
+            )
         lines[0] = (
             f"{said}. The benchmark below sends up to {plural(most, 'request')} at once, as in this log, with {own}:"
         )
@@ -116,7 +122,7 @@ def bench_command(run: Run, concurrency: int) -> str | None:
     prompt, answer = _lengths(run) or (1024, 256)
     if run.setting("speculative_config"):
         # Drafts of random tokens are accepted less often than those of real text.
-        lengths = f"--dataset-name custom --dataset-path prompts.jsonl --custom-output-len {answer}"
+        lengths = f"--dataset-name custom --dataset-path {_OWN_PROMPTS} --custom-output-len {answer}"
     else:
         # Random prompts end an answer at any token.
         lengths = (

@@ -22,7 +22,7 @@ FREE = 0.98
 _REFUSED = lazy_pattern(r"maximum context length is (\d{1,12}) tokens\. However, you([^\n]{0,160})")
 _PROMPT = lazy_pattern(r"(\d{1,12}) (?:tokens )?(?:in the (?:messages|prompt)|input tokens)")
 _FITS = "the prompt fits, but not with the answer that the client asked for"
-_TOGETHER = "the prompt is too long for the answer that the client asked for, and not counted to its end"
+_TOGETHER = "prompt and requested answer together exceed it; vLLM counted the prompt no further"
 _ANSWER = lazy_pattern(r"(\d{1,12}) (?:in the completion|output tokens)")
 
 
@@ -105,7 +105,10 @@ def _raised(case: RuleContext, limit: int, prompts: list[Refused]) -> tuple[tupl
     lengths = [length for one in prompts if (length := -(-(one.prompt + one.answer) // 1024) * 1024) <= room]
     if not lengths or max(lengths) <= limit:
         return (), f" The cache of {memory.held:,.0f} tokens holds none of them."
-    note = "enough for the refused requests that the KV cache can hold; vLLM rejects it at the start if the model's maximum is lower"
+    note = (
+        f"enough for {plural(len(lengths), 'refused prompt')}, which the KV cache can hold; vLLM rejects it at the start if the model's"
+        " maximum is lower"
+    )
     return flag(case, "--max-model-len", limit, max(lengths), "needs-test", note), ""
 
 

@@ -85,7 +85,8 @@ def engine_makes_no_progress(case: RuleContext) -> Advice | None:
 
 
 _NO_STEP = (
-    "A long prompt would take cache with every chunk: no step ended. Usual causes: a collective that waits for a rank, a kernel that"
+    "KV cache usage did not change either, which it does while a long prompt is computed: no step ended. Usual causes: a collective"
+    " that waits for a rank, a kernel that"
     " hangs or is being compiled, a grammar that is being built."
 )
 _NOT_SCHEDULED = "Why the engine ran none of them is not in the log."
