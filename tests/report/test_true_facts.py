@@ -297,3 +297,15 @@ def test_lines_of_a_part_of_the_engines_are_not_called_those_of_all(size: int, s
     assert f"; {said}." in text
     assert ("tokens/s in one statistics line (2 of 8 engines)" in text) is (size == 8)
     assert "hit rate 66" not in text, "one engine's"
+
+
+def test_what_sleep_mode_freed_and_how_long_the_wake_up_took_are_facts_of_the_run() -> None:
+    text = report(
+        [
+            "INFO 05-01 10:00:00 [gpu_worker.py:175] Sleep mode freed 61.5 GiB memory, 3.25 GiB memory is still in use.",
+            "INFO 05-01 10:00:01 [abstract.py:320] It took 1.402113 seconds to fall asleep.",
+            "INFO 05-01 10:05:00 [abstract.py:338] It took 0.731110 seconds to wake up tags {'weights', 'kv_cache'}.",
+        ]
+    )
+    assert "| first sleep | 61.5 GiB freed, 3.25 GiB still in use on the card | [L1] |" in text
+    assert "| first wake-up | 0.73 s | [L3] |" in text

@@ -52,9 +52,8 @@ from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.metrics import offline_batches
 from vllm_logdoctor.run.model import Progress, Sample
 
-# A limit of the server is reported when it held for this share of the busy time, or when the queue behind it was
-# long; and only when it explains a fair part of the waiting: a batch that is offered all at once waits for
-# everything.
+# A limit of the server is reported when it held for this share of the busy time, or when the queue behind it was long; and
+# only when it explains a fair part of the waiting: a batch that is offered all at once waits for everything.
 LEAST_SHARE = 0.05
 LONG_QUEUE = 8
 LEAST_OF_WAITING = 1 / 3
@@ -62,8 +61,7 @@ LEAST_OF_WAITING = 1 / 3
 LEAST_PREFILL_SHARE = 0.15
 # Per cent of the cache from which it is what bounds the advised max_num_seqs.
 NEARLY_FILLED = 80.0
-# The default of large cards; more was measured nowhere. A tenth more requests is no change worth a
-# restart.
+# The default of large cards; more was measured nowhere. A tenth more requests is no change worth a restart.
 MOST_RUNNING = 1024
 LEAST_GROWTH = 1.1
 # A tenth more requests is nothing that a client is changed for.
