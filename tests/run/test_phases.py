@@ -407,3 +407,17 @@ def test_flashinfer_s_own_clock_says_how_long_it_tuned() -> None:
         [*lines[:-1], tuned.format("09,616", "starts ..."), tuned.format("09,750", "ends"), lines[-1]]
     )
     assert not any(one.name == "autotune" for one in only_run(at_once).phases)
+
+
+def test_the_engine_s_work_holds_the_loading_where_no_line_says_when_it_ended() -> None:
+    lines = [
+        "INFO 03-05 21:21:59 llm_engine.py:81] Initializing an LLM engine with config: model='org/m', dtype=torch.float16",
+        "INFO 03-05 21:22:09 weight_utils.py:177] Using model weights format ['*.safetensors']",
+        "INFO 03-05 21:22:42 llm_engine.py:340] # GPU blocks: 6482, # CPU blocks: 819",
+        "INFO 03-05 21:22:51 model_runner.py:748] Graph capturing finished in 7 secs.",
+        "Processed prompts: 100%|##########| 4/4 [00:00<00:00,  7.22it/s]",
+    ]
+    run = only_run("\n".join(lines))
+    assert spans(run)["engine-load"] == 52
+    assert "engine-init" not in spans(run)
+    assert named(run, "graph-capture").parent == "engine-load"

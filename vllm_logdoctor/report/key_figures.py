@@ -29,7 +29,7 @@ _UNEVEN = 2.0
 """Ratio of mean and median from which the mean alone describes no part of the load: a sweep, a burst."""
 _STEADY_LINES = 8
 """Lines at a steady load from which their median says something of all the requests."""
-_BEGINNINGS = ("imports", "engine-start", "engine-init", "api-server")
+_BEGINNINGS = ("imports", "engine-start", "engine-init", "engine-load", "api-server")
 _COMPARED = (
     "Successful requests",
     "Request throughput (req/s)",

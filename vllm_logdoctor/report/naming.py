@@ -110,6 +110,7 @@ PHASES: dict[str, str] = {
     "kernel-build": "kernel builds (JIT)",
     "autotune": "kernel autotuning (FlashInfer)",
     "engine-init": "profiling, KV cache, warm-up",
+    "engine-load": "weight loading, profiling, KV cache, warm-up",
     "warm-up": "warm-up",
     "api-server": "API server",
     "startup": "start-up",

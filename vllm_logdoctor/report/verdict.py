@@ -56,6 +56,7 @@ _FIRST_AND_LAST = {
     "engine-init": ("graph-capture-started", "graphs-captured"),
     "dynamo": ("compile-started", "dynamo-done"),
     "inductor": ("dynamo-done", "graph-compiled"),
+    "engine-load": ("graph-capture-started", "graphs-captured"),
 }
 """The line that each rank begins a phase with, and those that it ends it with."""
 _NEXT = {"dynamo": "; the compilation of the traced graph follows"}

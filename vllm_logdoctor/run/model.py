@@ -69,8 +69,8 @@ class Phase(Struct, frozen=True):
 
     Attributes:
         name: "imports", "engine-start", "download", "load-weights", "dynamo", "inductor", "compile", "profiling", "encoder-profiling", "kv-cache",
-            "graph-capture", "kernel-build", "autotune", "engine-init", "warm-up", "api-server", "startup", "serving", "idle", "shutdown",
-            "unexplained".
+            "graph-capture", "kernel-build", "autotune", "engine-init", "engine-load", "warm-up", "api-server", "startup", "serving",
+            "idle", "shutdown", "unexplained".
         process: name of the process, "" where the log does not say.
         start, end: seconds on the run's clock, or None.
         seconds: length; the engine's own figure where it printed one.

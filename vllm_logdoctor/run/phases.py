@@ -85,6 +85,9 @@ _STOPPING = (
 )  # fmt: skip
 
 
+_LOADS = ("load-weights", "read-weights", "download")
+
+
 def _span(name: str, start: float, end: float, evidence: tuple[Evidence, ...], parent: str = "") -> Phase:
     return Phase(name, "", start, end, end - start, evidence, parent)
 
@@ -115,7 +118,18 @@ def phases_of(run: Run, builder: RunBuilder) -> list[Phase]:
     found += _serving(run, builder, ready)
     whole = without_lost_wholes(with_parts_of_compile(found))
     begun = begun_with_parts(fitted([*whole, *kernel_builds(builder, whole)]))
-    return _ordered(inside(inside(begun)))  # Parts of parts too.
+    return _with_loading(_ordered(inside(inside(begun))), builder)  # Parts of parts too.
+
+
+def _with_loading(phases: list[Phase], builder: RunBuilder) -> list[Phase]:
+    """Return the phases with the engine's work under another name where it may hold the loading, of which no line says when it ended."""
+    if "engine-initialised" in builder.messages or any(phase.name in _LOADS for phase in phases):
+        return phases
+    wider = {"engine-init": "engine-load"}
+    return [
+        replace(one, name=wider.get(one.name, one.name), parent=wider.get(one.parent, one.parent))
+        for one in phases
+    ]
 
 
 def _ordered(phases: Iterable[Phase]) -> list[Phase]:
