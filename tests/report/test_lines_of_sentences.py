@@ -137,3 +137,17 @@ def test_a_compilers_error_in_many_lines_of_a_file_is_said_once() -> None:
         "vllm\\csrc\\rows.cu(97): error: expression must have a constant value",
     ]
     assert report(lines).count("expression must have a constant value") == 1
+
+
+def test_a_line_end_that_a_viewer_wrote_out_is_no_part_of_a_message() -> None:
+    core = "ERROR 05-01 10:00:31 [core.py:780] "
+    lines = [
+        SERVER,
+        core + "EngineCore hit an exception: Traceback (most recent call last):^M",
+        core + '  File "/opt/site-packages/vllm/v1/worker/block_table.py", line 31, in fill^M',
+        core + "    self.rows[row] = rows[row]^M",
+        core + "IndexError: list index out of range^M",
+    ]
+    text = report(lines)
+    assert "`IndexError: list index out of range` [L5]" in text
+    assert "EngineCore hit an exception" not in text.partition("## What broke")[2]

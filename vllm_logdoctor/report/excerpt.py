@@ -53,6 +53,7 @@ def excerpt(text: str, knobs: Iterable[str] = (), limit: int = 180) -> str:
     bare = text[read_prefix(text).end :]
     task = _TASK.match(text)
     said = " ".join(_LOGGER.sub("", _HEADER.sub("", _MARK.sub("", bare))).split()) or " ".join(text.split())
+    said = said.removesuffix("^M")  # The end of a line of Windows, as some viewers write it.
     if task is not None and not said.startswith(task[0]):
         said = f"{task[0]}{said}"
     if len(said) <= limit:
