@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from vllm_logdoctor.pipeline import Analyser, Options, analyse
+from tests.tables import for_each
+from vllm_logdoctor.pipeline import Analyser, Options, _no_log, analyse
+from vllm_logdoctor.run.model import SourceSummary
 from vllm_logdoctor.source import Chunk, inputs_from
 
 LINE = b"INFO 07-16 12:29:43 [api_server.py:1289] vLLM API server version 0.8.5\n"
@@ -42,3 +44,20 @@ def test_without_a_time_limit_all_is_read() -> None:
     analysis = analyse(inputs_from(LINE * 3), Options())
     assert analysis.coverage.lines == 3
     assert analysis.coverage.notes == ()
+
+
+@for_each(
+    ("kinds", "said"),
+    [
+        ([], "no log of vLLM among these files; name the log itself"),
+        (["csv"], "no log of vLLM: f0 (csv)"),
+        (["csv"] * 3, "no log of vLLM: f0 (csv), f1 (csv), f2 (csv)"),
+        (["csv"] * 5, "no log of vLLM: f0 (csv), f1 (csv), f2 (csv) and 2 more"),
+        (["report (JSON) of logdoctor"], "no log of vLLM: f0 (report (JSON) of logdoctor); give the log that the report was made of"),
+        (["report (JSON) of logdoctor", "csv"], "no log of vLLM: f0 (report (JSON) of logdoctor), f1 (csv)"),
+    ],
+)  # fmt: skip
+def test_files_without_a_log_are_named_with_their_kinds(kinds: list[str], said: str) -> None:
+    refused = _no_log([SourceSummary(f"f{n}", 9, 0, "skipped", kind) for n, kind in enumerate(kinds)])
+    assert str(refused) == said
+    assert refused.exit_code == (3 if "give the log" in said else 4)

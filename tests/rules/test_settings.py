@@ -447,3 +447,29 @@ def test_a_format_that_the_card_does_not_compute_in_is_not_called_right() -> Non
     )
     run = a_run(set={"quantization": "compressed-tensors"}, messages=(warned,))
     assert "quantization" not in right(run)
+
+
+@for_each(
+    ("given", "engine", "said", "changed"),
+    [
+        ({"swap_space": 9}, "V1", "--swap-space has no effect in the V1 engine (the V1 engine preempts by", ["--swap-space"]),
+        # Of several each has its own note; a flag that the release has not is not proposed to be dropped.
+        (
+            {"swap_space": 9, "num_scheduler_steps": 4},
+            "V1",
+            "--swap-space, --num-scheduler-steps have no effect in the V1 engine (--swap-space: the V1 engine preempts by",
+            ["--swap-space"],
+        ),
+        ({"swap_space": 9}, "V0", None, []),
+        ({}, "V1", None, []),
+    ],
+)  # fmt: skip
+def test_arguments_of_the_old_engine_have_no_effect_in_the_new_one(
+    given: dict[str, Any], engine: str, said: str | None, changed: list[str]
+) -> None:
+    found = settings(a_run(set=given, engine=engine, version="0.11.2")).get("argument-without-effect")
+    assert (found is not None) is (said is not None)
+    if found is not None:
+        assert found.explanation.startswith(said or "")
+        assert list(knobs(found)) == changed
+        assert [one.line for one in found.evidence] == [2]
