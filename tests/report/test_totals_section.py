@@ -12,8 +12,8 @@ from tests.rules.making import a_run, load, record
 from tests.tables import for_each
 from vllm_logdoctor.parse import NO_PROCESS
 from vllm_logdoctor.report.sections.machine import machine
-from vllm_logdoctor.report.sections.totals import benchmarks, offline, transfers
-from vllm_logdoctor.run.model import Benchmark, Progress, Run, Transfer, Value
+from vllm_logdoctor.report.sections.totals import benchmarks, offline, speculation_line, transfers
+from vllm_logdoctor.run.model import Benchmark, Progress, Run, Speculation, Transfer, Value
 
 BUSY = {"running": 8, "generation": 300.0}
 
@@ -165,3 +165,49 @@ def test_hosts_of_line_prefixes_are_named_with_their_first_lines() -> None:
     assert on(run)["hosts or containers in line prefixes"][0] == ", ".join(f"node{n}" for n in range(8))
     assert on(run)["hosts or containers in line prefixes"][1].startswith("[L50, L51, L52")
     assert "hosts or containers in line prefixes" not in on(a_run(processes=[NO_PROCESS]))
+
+
+def drafts(
+    number: int,
+    accepted: int | None = None,
+    drafted: int | None = None,
+    share: float | None = None,
+    **more: Any,
+) -> Speculation:
+    return Speculation(None, line(number), accepted, drafted, share, **more)
+
+
+WHOLE = drafts(5, 100, 200, 50.0, mean_length=2.0, per_position=(0.7, 0.3))
+
+
+@for_each(
+    ("lines", "said"),
+    [
+        ((WHOLE,), "50 % of the drafted tokens accepted (100 of 200), mean acceptance length 2, by position of the draft 70 %, 30 % [L5]"),
+        # Two lines count by their drafts: 150 of 600, and 300 drafts more than 100.
+        (
+            (WHOLE, drafts(6, 50, 400, 12.5, mean_length=1.4, per_position=(0.4, 0.0))),
+            "25 % of the drafted tokens accepted (150 of 600), mean acceptance length 1.6, by position of the draft 50 %, 10 % [L5, L6]",
+        ),
+        # Each position is counted over all drafts, also those that end before it.
+        ((drafts(5, share=60.0, per_position=(0.7, 0.3)),), "60 % of the drafted tokens accepted, by position of the draft 70 %, 30 % (some drafts were shorter) [L5]"),
+        ((drafts(5, share=51.0, per_position=(0.7, 0.3)),), "51 % of the drafted tokens accepted, by position of the draft 70 %, 30 % [L5]"),
+        ((drafts(5, share=60.0, per_position=(0.7,)),), "60 % of the drafted tokens accepted [L5]"),
+        ((drafts(5, share=40.0), drafts(6, share=60.0)), "50 % of the drafted tokens accepted [L5, L6]"),
+        ((drafts(5, mean_length=2.0),), "mean acceptance length 2 [L5]"),
+        ((drafts(5),), None),
+        ((), None),
+    ],
+)  # fmt: skip
+def test_drafts_are_told_by_their_share_their_length_and_their_positions(
+    lines: tuple[Speculation, ...], said: str | None
+) -> None:
+    found = speculation_line(page_of(a_run(speculation=list(lines))))
+    assert found == ([f"- speculative decoding: {said}"] if said else [])
+
+
+def test_an_old_engine_counts_from_its_start() -> None:
+    """Its last line holds all."""
+    last = drafts(6, 50, 400, 12.5, mean_length=1.4, efficiency=0.3)
+    found = speculation_line(page_of(a_run(speculation=[replace(WHOLE, efficiency=0.4), last])))
+    assert found == ["- speculative decoding: 12.5 % of the drafted tokens accepted (50 of 400) [L5, L6]"]
