@@ -131,7 +131,17 @@ def test_kernels_compiled_while_requests_waited_are_counted() -> None:
         " spike; consider extending warmup to cover this shape/config."
     )
     run = a_run(messages=(line, line), samples=load((9, {"running": 1, "generation": 9.0})))
-    assert "2 kernels compiled" in advice(run)["jit-compilation-while-serving"].explanation
+    found = advice(run)["jit-compilation-while-serving"]
+    assert "2 kernels compiled" in found.explanation
+    assert found.changes
+    run.accesses = {
+        ("POST", "/v1/completions", 200): 2,
+        ("POST", "/sleep", 200): 9,
+        ("POST", "/v1/x", 404): 9,
+    }
+    assert not advice(run)["jit-compilation-while-serving"].changes, (
+        "two requests are no traffic to prepare for"
+    )
 
 
 def test_a_smaller_graph_mode_is_information() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.rules.making import a_run, advice, load
 from tests.tables import for_each
@@ -207,3 +208,11 @@ def test_two_slow_lines_of_five_are_named_and_lead_to_a_profile() -> None:
     found = advice(a_run(platform=None, samples=lines))["steps-slower-than-memory"]
     assert found.explanation.startswith("In 2 of 5 statistics lines with load at most 4 requests ran")
     assert found.confidence == "low"
+
+
+def test_images_that_the_api_server_prepares_leave_open_who_sets_the_pace() -> None:
+    calm = {"running": 3, "generation": 90.0, "prompt": 4000.0, "kv": 4.0}
+    with_images = [replace(one, mm_hit=0.0) for one in load((12, calm))]
+    said = "the client set the pace, or the API server, which prepares images and sound"
+    assert said in reason(samples=with_images)
+    assert said not in reason((12, calm))

@@ -198,11 +198,11 @@ def _is_own_error(record: Record) -> bool:
 def _asked(run: Run) -> str:
     """Return what became of requests to the model; an empty text where only pages and lists were asked for."""
     if no_request_succeeded(run):
-        return "No request succeeded" if sum(_posted(run).values()) > 1 else ONE_FAILED
-    return "Requests were served; the log has no statistics lines" if _posted(run) else ""
+        return "No request succeeded" if sum(posted(run).values()) > 1 else ONE_FAILED
+    return "Requests were served; the log has no statistics lines" if posted(run) else ""
 
 
-def _posted(run: Run) -> dict[int, int]:
+def posted(run: Run) -> dict[int, int]:
     """Return how many requests to the model were answered, by status."""
     found: Counter[int] = Counter()
     for (method, path, status), count in run.accesses.items():
@@ -213,7 +213,7 @@ def _posted(run: Run) -> dict[int, int]:
 
 def no_request_succeeded(run: Run) -> bool:
     """Return whether requests to the model were answered, each with an error."""
-    answers = _posted(run)
+    answers = posted(run)
     # V0 counts an embedding as a generated token; a request that still runs is not answered yet.
     generated = any(sample.generation and sample.running for sample in run.samples)
     return bool(answers) and not generated and all(status >= 400 for status in answers)
@@ -342,6 +342,8 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
     usage = max((span.sample.kv_usage or 0.0 for span in held), default=0.0)
     if name == "client-limited" and usage >= KV_FULL_ALONE:
         return f"The queue was empty {{span}}, with up to {usage:g} % of the KV cache in use"
+    if name == "client-limited" and load.carries_media:
+        return "The queue was empty {span}: the client set the pace, or the API server, which prepares images and sound"
     if name == "client-limited" and any(span.waits for span in held):
         return "The client set the pace {span}: the queue was almost empty"
     if name == "prefill-limited" and not mostly_queue(held):

@@ -129,6 +129,11 @@ class Load(Struct, frozen=True):
         return self.prompt > _PROMPTS_DOMINATE * max(self.generation, 1.0)
 
     @property
+    def carries_media(self) -> bool:
+        """Return whether most of the work are prompts, some of them with images or sound, which the API server prepares before."""
+        return self.is_mostly_prompts and any(span.sample.mm_hit is not None for span in self.busy)
+
+    @property
     def busy(self) -> tuple[Span, ...]:
         """Spans with requests."""
         return tuple(span for span in self.spans if span.busy)

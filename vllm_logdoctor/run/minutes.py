@@ -12,19 +12,22 @@ from vllm_logdoctor.scan import AccessKey
 _FITS_FOUR_BYTES = (1 << 32) - 1
 _PROBES = frozenset({"/metrics", "/health", "/ping", "/load"})
 """Paths that monitoring asks for, not users."""
-_PROFILING = frozenset({"/start_profile", "/stop_profile"})
-"""Paths that switch the profiler: whoever measures posts to them."""
+_CONTROL = frozenset({
+    "/start_profile", "/stop_profile", "/sleep", "/wake_up", "/pause", "/resume", "/collective_rpc",
+    "/reset_prefix_cache", "/reset_mm_cache", "/reset_encoder_cache",
+})  # fmt: skip
+"""Paths that switch the profiler, sleep and caches: whoever runs the server posts to them."""
 
 
 def is_probe(method: str, path: str) -> bool:
-    """Return True for a request of monitoring or to the profiler.
+    """Return True for a request of monitoring, or one that controls the server.
 
     Example:
-        >>> is_probe("GET", "/metrics"), is_probe("POST", "/start_profile"), is_probe("GET", "/v1/models")
+        >>> is_probe("GET", "/metrics"), is_probe("POST", "/sleep?level=1"), is_probe("GET", "/v1/models")
         (True, True, False)
     """
     plain = path.split("?")[0].rstrip("/")
-    return plain in _PROFILING or (method in ("GET", "HEAD") and plain in _PROBES)
+    return plain in _CONTROL or (method in ("GET", "HEAD") and plain in _PROBES)
 
 
 class RequestsByMinute(Mapping[int, "Counter[AccessKey]"]):

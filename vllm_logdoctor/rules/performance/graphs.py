@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from vllm_logdoctor.catalogue.topics import Severity
 from vllm_logdoctor.knowledge.cards import most_bandwidth
+from vllm_logdoctor.rules.bottleneck import posted
 from vllm_logdoctor.rules.capacity.card import device_of
 from vllm_logdoctor.rules.capacity.ceiling import has_experts
 from vllm_logdoctor.rules.capacity.memory import GIB, arguments_are_whole, device_total
@@ -317,6 +318,10 @@ def cuda_graphs_smaller_than_batch(case: RuleContext) -> Advice | None:
     )
 
 
+_FIRST_OF_THEIR_SHAPES = 3
+"""Requests that are no traffic: each may be the one of its kind after the start."""
+
+
 def jit_compilation_while_serving(case: RuleContext) -> Advice | None:
     """Kernels were compiled while requests ran. Needs the monitor's lines, or those on buckets that were not warmed up."""
     if not case.load.busy_seconds:
@@ -343,11 +348,12 @@ def jit_compilation_while_serving(case: RuleContext) -> Advice | None:
 
 
 def _compiled_while_serving(case: RuleContext, message: str, text: str, change: str) -> Advice:
+    answered = sum(count for status, count in posted(case.run).items() if status < 400)
     return Advice(
         text,
         lines_of(case, message),
         confidence="high",
-        changes=(action(change),),
+        changes=() if 0 < answered <= _FIRST_OF_THEIR_SHAPES else (action(change),),
         verify="no such line after the first minute of traffic.",
     )
 

@@ -43,14 +43,13 @@ def multimodal_preprocessing_bound(case: RuleContext) -> Advice | None:
     shown = [span for span in load.busy if span.sample.mm_hit is not None]
     if case.bottleneck.name != "client-limited" or load.busy_seconds < LONG_ENOUGH or not shown:
         return None
-    if load.running > FEW or not load.is_mostly_prompts:
+    if load.running > FEW or not load.carries_media:
         return None
     text = (
         f"Requests carry images, video or sound (multimodal cache hit rate {shown[-1].sample.mm_hit:g} %), prompts are"
         f" most of the work ({load.prompt:,.0f} prompt tokens/s, {rounded(load.generation)} generated), and only"
         f" {load.running:.0f} at a time reached the engine. Decoding and resizing happen in the API server's process"
-        " before the engine counts a request: if the client sends more than that, this process is the limit. The log"
-        " does not show which of them sets the pace, the client or this process."
+        " before the engine counts a request: if the client sends more than that, this process is the limit."
     )
     return Advice(
         text,
