@@ -56,6 +56,33 @@ def test_a_title_begins_with_what_the_library_says(line: str) -> None:
     assert title.endswith(": our transport gave up on its peer")
 
 
+@pytest.mark.parametrize(("site", "named"), [("loader.py:226", True), ("other.py:226", False)])
+def test_a_warning_of_the_file_in_which_a_traceback_is_cut_off_is_shown(site: str, named: bool) -> None:
+    warned = f"WARNING 05-01 10:00:00 [{site}] Provided both one_dir and one_uri. Inferring the former."
+    torn = [
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/model_executor/loader.py", line 232, in __post_init__',
+    ]
+    found = root("\n".join([warned, *framed("", torn, "core.py:586")]))
+    assert ("loader.py that is quoted here" in found.explanation) is named
+    assert any("Provided both" in one.text for one in found.evidence) is named
+
+
+@pytest.mark.parametrize(
+    ("model", "first"), [("our_vl.py", "--limit-mm-per-prompt"), ("our_text.py", "CUDA_LAUNCH_BLOCKING")]
+)
+def test_the_dummy_images_of_profiling_may_exceed_the_length_of_the_model(model: str, first: str) -> None:
+    failed = [
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/worker/model_runner.py", line 1331, in profile_run',
+        "    self.execute_model(model_input, kv_caches)",
+        f'  File "/opt/vllm/model_executor/models/{model}", line 71, in forward',
+        "    hidden_states = self.model(input_ids, positions)",
+        "RuntimeError: CUDA error: device-side assert triggered",
+    ]
+    assert first in root("\n".join(framed("", failed, "engine.py:366"))).alternatives[0]
+
+
 def _build(refused: str, compiler: str = "GNU 13.2.0") -> list[str]:
     return [
         "Building wheels for collected packages: vllm",

@@ -19,7 +19,7 @@ from vllm_logdoctor.rules.failure.signatures import FailureRules
 from vllm_logdoctor.rules.failure.values import values_of
 from vllm_logdoctor.run.blockkinds import is_request_site, tells_of_transfer
 from vllm_logdoctor.run.blocks import Raised
-from vllm_logdoctor.run.places import file_and_function
+from vllm_logdoctor.run.places import file_and_function, file_name
 
 NO_CACHE = "no-memory-left-for-kv-cache"
 # Available KV cache memory: -0.85 GiB
@@ -190,17 +190,30 @@ def _torn(
     function = last.function.partition(" ")[0]  # All lines of the traceback may be in one.
     warned = _printed(LIBRARY_WARNED, observation, context)
     meaning = _meaning(warned, context) if warned is not None else ""
+    own = _warned_in(last.file, observation, context) if warned is None else None
     values = {
         "cut_in": file_and_function(last.file, function),
         "warned": warned.message.strip() if warned is not None and not meaning else None,
         "meaning": meaning or None,
+        "own_warning": own.call_site[0] if own is not None and own.call_site else None,
     }
     rest = WHOLE_OUTPUT if context.run.kind == "build" else _REST
     signature = Signature(
         "", rank="symptom", priority=0, confidence="medium", title=_title_of_torn(observation), remedy=rest
     )
-    decisive, supporting = (warned, (raised.record,)) if warned is not None else (raised.record, ())
+    shown = warned or own
+    decisive, supporting = (shown, (raised.record,)) if shown is not None else (raised.record, ())
     return RuleMatch(rules.rule(NOT_IN_LOG), signature, observation, decisive, values, supporting)
+
+
+def _warned_in(file: str, observation: Observation, context: FailureContext) -> Record | None:
+    """Return the last warning, right above a traceback, of the file in which the traceback is cut off.
+
+    WARNING 07-09 16:17:11 [tensorizer.py:226] Provided both tensorizer_dir and tensorizer_uri.
+    """
+    above = reversed(context.above(observation.position, _CLOSE_LINES))
+    same = (one for one in above if one.level == "WARNING" and one.call_site is not None)
+    return next((one for one in same if one.call_site and one.call_site[0] == file_name(file)), None)
 
 
 def _title_of_torn(observation: Observation) -> str:
