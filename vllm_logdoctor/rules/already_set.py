@@ -45,6 +45,7 @@ _FEATURES = (
         "enable_lora",
     ),
     (lazy_pattern(r"(?:With|For) GGUF\b"), lazy_pattern(r"(?i)gguf"), ""),
+    (lazy_pattern(r"With images\b"), lazy_pattern(r"/models/\w*(?:vl|vision|llava|pixtral|mllama|omni|minicpm[vo]|phi3v|molmo|ovis|_mm)\w*\.py"), ""),
     (lazy_pattern(r"With MIG\b"), lazy_pattern(r"\bMIG\b"), ""),
     (lazy_pattern(r"With Ray\b"), lazy_pattern(r"\bray\b|\bRay\w*"), ""),
     (lazy_pattern(r"In (?:a|the) notebook\b"), _OF_NOTEBOOK, ""),
