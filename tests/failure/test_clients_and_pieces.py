@@ -445,3 +445,15 @@ def test_an_argument_that_the_openai_package_refuses_reached_no_server() -> None
     ]
     with pytest.raises(LogdoctorError, match=r"sent no request; give it as extra_body=\{'top_k': VALUE\}"):
         analyze(lines)
+
+
+def test_a_warning_of_python_below_an_exception_is_no_part_of_it() -> None:
+    lines = [
+        "Processed prompts: 100%|##########| 8/8 [00:04<00:00,  2.00it/s, est. speed input: 10.00 toks/s, output: 1.00 toks/s]",
+        "---------------------------------------------------------------------------",
+        "AttributeError                            Traceback (most recent call last)",
+        "AttributeError: 'Factory' object has no attribute 'find'",
+        "",
+        "/usr/local/lib/python3.12/dist-packages/mistune.py:435: SyntaxWarning: invalid escape sequence",
+    ]
+    assert "SyntaxWarning" not in run_of(lines).to_markdown()

@@ -47,7 +47,7 @@ _PROMPT_CLOSES = lazy_pattern(
 _OTHER_RAW = lazy_pattern(
     r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|Process \w+|Exception ignored|\[[WIE]\d{3,4} |\[rank\d"
     r"|Loading |Capturing |Processed prompts|nanobind:"
-    r"|\w+(?:/\w+)*\.py:\d+: \w*Warning|slurmstepd|srun:|[-=]{20}|==> |usage: "
+    r"|[^\s:]{1,200}\.py:\d+: \w*Warning|slurmstepd|srun:|[-=]{20}|==> |usage: "
     r"|Exception in thread|\s*\[end of output\]|\+ \w|sys:1: |\S+/resource_tracker\.py"
     r"|Abort was called at \d|\[\d+\] +\d+ [a-z]|(?:\([\w.-]{1,40}\) )?[\w.-]{1,40}@[\w.-]{1,60}:[^\n]{0,100}?[$#❯ᐅ➜] \w"
     r"|\S+: line \d+: +\d+ (?:Aborted|Killed|Terminated|Bus error|Segmentation fault)\b"
