@@ -189,6 +189,14 @@ def test_what_is_urgent_comes_first(id: str, role: str, outcome: Any, ready: boo
     )
 
 
+def test_requests_that_an_evaluation_completed_are_the_work_of_its_offline_engine() -> None:
+    """A bar that is not full is no result: the pattern does not match it."""
+    bar = "Running generate_until requests: 100%|##########| 400/400 [03:20<00:00,  2.00it/s]"
+    found = bottleneck_of(a_run(messages=(bar,), kind="offline"))
+    assert found.name == "none-clear"
+    assert "The evaluation completed 400 requests" in found.reason
+
+
 def test_prompts_of_which_each_is_a_call_of_its_own() -> None:
     ones = [batch(1, 1)] * 20
     assert one_by_one(ones)

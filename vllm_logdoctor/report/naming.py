@@ -10,6 +10,7 @@ from vllm_logdoctor.knowledge.versions import parse_version
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.rules.context import plural
+from vllm_logdoctor.rules.offline import prints_answers
 from vllm_logdoctor.rules.release_terms import options_of_fork, source_tree
 from vllm_logdoctor.run.blockphase import phase_of_block
 from vllm_logdoctor.run.blocks import blocks_of
@@ -336,7 +337,7 @@ def _seconds(run: Run) -> float:
 def shows_a_run(run: Run) -> bool:
     """Return True if a log shows a complete start, a load or its end, not only a piece between them."""
     seen = run.startup_complete or run.samples or run.progress or run.benchmarks or run.accesses
-    return bool(seen or run.seen("printed-answer")) or (run.outcome == "clean_shutdown" and start_seen(run))
+    return bool(seen or prints_answers(run)) or (run.outcome == "clean_shutdown" and start_seen(run))
 
 
 def start_seen(run: Run) -> bool:
@@ -419,11 +420,7 @@ def _end(run: Run) -> str:
         return f"{plural(len(run.benchmarks), 'result')} in the log"
     if was_interrupted(run):
         return "interrupted"
-    if (
-        run.kind == "offline"
-        and run.outcome == "clean_shutdown"
-        and (run.progress or run.seen("printed-answer"))
-    ):
+    if run.kind == "offline" and run.outcome == "clean_shutdown" and (run.progress or prints_answers(run)):
         return "prompts completed"
     if run.outcome == "clean_shutdown" and any(_FORCED in one.message.casefold() for one in trail_of(run)):
         return "stopped, remaining processes killed"

@@ -33,7 +33,7 @@ from vllm_logdoctor.rules.failure.silent_end import STOPPED
 from vllm_logdoctor.rules.limits import SERVER_LIMITS
 from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.rules.model import Confidence, Finding
-from vllm_logdoctor.rules.offline import outputs_are_empty
+from vllm_logdoctor.rules.offline import outputs_are_empty, prints_answers
 from vllm_logdoctor.rules.performance.order import CLIENT
 from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.other_programs import failed_check
@@ -284,7 +284,7 @@ def failing_requests(page: Page) -> list[Finding]:
 def is_cut_off(page: Page) -> bool:
     """Return True if the log ends before anything was served or answered, without an error."""
     run = page.run
-    answered = any(one.done for one in run.progress) or run.seen("printed-answer") is not None
+    answered = any(one.done for one in run.progress) or prints_answers(run)
     before_result = run.kind == "offline" and not run.samples and not answered
     unfinished = before_result or not run.startup_complete
     return run.outcome == "truncated" and start_seen(run) and unfinished and not is_client(run)

@@ -42,8 +42,22 @@ def completed(run: Run, batches: Sequence[Progress]) -> tuple[str, tuple[Evidenc
     )
 
 
+def prints_answers(run: Run) -> bool:
+    """Return whether a program printed answers, or that its evaluation got all of them."""
+    return any(map(run.seen, ("printed-answer", "evaluation-progress")))
+
+
 def printed_answers(run: Run) -> tuple[str, tuple[Evidence, ...]] | None:
-    """Return how many answers a program printed in the form of vLLM's own examples, or None."""
+    """Return how many requests an evaluation completed, or how many answers a program printed in the form of vLLM's own examples; or None."""
+    seen = run.seen("evaluation-progress")
+    if seen is not None:
+        bars = {
+            one.record.line: one for one in seen.first
+        }  # A terminal draws a full bar twice into its line.
+        done = sum(one.number("total") or 0 for one in bars.values())
+        requests = f"{done:,.0f} requests" if seen.count <= len(seen.first) else "its requests"
+        lines = tuple(run.evidence(one.record) for one in bars.values())
+        return f"The evaluation completed {requests}; {_NO_LIMIT}", lines
     seen = run.seen("printed-answer")
     if seen is None or seen.last is None:
         return None
