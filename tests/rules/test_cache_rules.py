@@ -168,3 +168,27 @@ def test_preemptions_without_statistics_state_no_time_and_no_usage() -> None:
     found = advice(a_run(messages=(preempted,), version="0.6.6"))["kv-cache-preemption"]
     assert "0 %" not in found.explanation
     assert "no statistics line" in found.explanation
+
+
+@pytest.mark.parametrize(
+    ("more", "off"),
+    [
+        ({"set": {"enable_chunked_prefill": False}}, True),
+        ({"set": {"enable_chunked_prefill": True}}, False),
+        ({"set": {"enable_chunked_prefill": False}, "engine": "V0"}, False),
+        # What vLLM switched off itself has its reason.
+        ({"reported": {"enable_chunked_prefill": False}}, False),
+        ({"set": {"enable_chunked_prefill": False, "max_num_seqs": 1}}, False),
+        ({"set": {"enable_chunked_prefill": False}, "samples": load((9, {**BUSY, "running": 1}))}, False),
+        ({"set": {"enable_chunked_prefill": False}, "samples": load((9, {**BUSY, "running": 2}))}, True),
+    ],
+)
+def test_chunked_prefill_that_an_argument_switched_off_is_switched_on(
+    more: dict[str, Any], off: bool
+) -> None:
+    found = [
+        one
+        for one in advice(a_run(**more)).values()
+        if "Chunked prefill is off by an argument" in one.explanation
+    ]
+    assert bool(found) is off

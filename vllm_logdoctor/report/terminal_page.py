@@ -69,7 +69,7 @@ def _heading(token: Token, tag: str, plain: bool) -> Iterator[RenderableType]:
     yield _words(token, "bold underline" if tag == "h1" else "bold")
     if plain:
         under = _UNDERLINES.get(tag, "") * len(plain_words(token.content))
-        yield Text(f"{under}\n", overflow="crop", no_wrap=True)
+        yield Text(f"{under}\n", no_wrap=True)
 
 
 def _item(token: Token, mark: str, depth: int) -> RenderableType:

@@ -57,7 +57,7 @@ def finished(builder: RunBuilder, tail: Sequence[Record]) -> Run:
     builder.flush()
     _note_end(builder, tail)
     builder.date_accesses()
-    run = Run(number=builder.number, server=builder.server)
+    run = Run(server=builder.server)
     tail = [dated(record, builder.year_shift) for record in tail] if builder.year_shift else tail
     _place(run, builder, tail)
     run.messages = builder.messages
