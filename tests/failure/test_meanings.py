@@ -47,6 +47,23 @@ def test_a_parameter_of_a_quantization_is_told_from_the_name_of_a_weight(paramet
     assert missing("weight").title == "Checkpoint weights do not match the model class"
 
 
+@pytest.mark.parametrize("parameter", ["weight.absmax", "g_idx", "qweight", "weight_packed"])
+def test_a_tensor_without_a_parameter_says_nothing_of_how_the_layer_was_built(parameter):
+    found = root(
+        "\n".join(
+            framed(
+                "EngineCore_DP0 pid=9",
+                traceback(
+                    ("load_weights", "param = params_dict[name]"),
+                    ends=f"KeyError: 'layers.0.mlp.down_proj.{parameter}'",
+                ),
+            )
+        )
+    )
+    assert "has no parameter" in found.explanation
+    assert "without quantization" not in found.explanation
+
+
 def test_the_reason_of_a_refused_configuration_is_quoted_without_what_pydantic_adds():
     lines = [
         "(APIServer pid=7) Traceback (most recent call last):",
