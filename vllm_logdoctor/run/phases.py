@@ -118,7 +118,21 @@ def phases_of(run: Run, builder: RunBuilder) -> list[Phase]:
     found += _serving(run, builder, ready)
     whole = without_lost_wholes(with_parts_of_compile(found))
     begun = begun_with_parts(fitted([*whole, *kernel_builds(builder, whole)]))
-    return _with_loading(_ordered(inside(inside(begun))), builder)  # Parts of parts too.
+    phases = _ordered(inside(inside(begun)))  # Parts of parts too.
+    if all(phase.end is None or phase.end.is_integer() for phase in printed):
+        phases = [_in_whole_seconds(phase, run) for phase in phases]
+    return _with_loading(phases, builder)
+
+
+def _in_whole_seconds(phase: Phase, run: Run) -> Phase:
+    """Return a phase with the likeliest seconds of its ends: a clock of whole seconds cuts the time that a length is taken from.
+
+    Of an end that is printed as 38 a length of 1.02 s is left from 36.98 to 37.98.
+    """
+    if phase.start is None or phase.end is None or phase.start == run.started:
+        return phase
+    start, end = (float(math.floor(time + 0.5)) for time in (phase.start, phase.end))
+    return replace(phase, start=start, end=end)
 
 
 def _with_loading(phases: list[Phase], builder: RunBuilder) -> list[Phase]:
