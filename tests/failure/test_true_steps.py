@@ -298,3 +298,31 @@ _READY = [
     "INFO 05-01 10:00:00 [api_server.py:1300] vLLM API server version 0.11.0",
     "INFO:     Application startup complete.",
 ]
+
+
+@for_each(
+    ("code", "first"),
+    [
+        ("offs_m = tl.arange(0, BLOCK_Q * num_queries_per_kv)", "Use 0.9.0 or newer"),
+        ("offs_n = tl.arange(0, BLOCK_SIZE)", "Use a newer release"),
+    ],
+)
+def test_a_kernel_that_a_release_mended_names_that_release(code: str, first: str) -> None:
+    refused = (f"{SITE}/triton/language/semantic.py", 9, "arange", "raise ValueError(message)")
+    attention = (
+        f"{SITE}/vllm/attention/ops/triton_unified_attention.py", 9, "unified_attention",
+        "kernel_unified_attention_2d[(",
+    )  # fmt: skip
+    backend = (
+        f"{SITE}/vllm/v1/attention/backends/triton_attn.py", 9, "forward", "unified_attention("
+    )  # fmt: skip
+    inner = raised(refused, error="ValueError: arange's range must be a power of 2")
+    outer = raised(
+        backend,
+        attention,
+        error=f"triton.compiler.errors.CompilationError: at 7:3:\n    {code}\n             ^",
+    )
+    both = "\n\n".join([inner, "The above exception was the direct cause of the following exception:", outer])
+    steps = root(both).alternatives
+    assert steps[0].startswith(first)
+    assert not any("NAME" in step for step in steps)

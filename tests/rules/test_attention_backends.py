@@ -29,15 +29,15 @@ def of(version: str | None, backend: str | None, **given: object) -> Run:
         (of("0.22.0", None, platform="rocm"), "TRITON_ATTN or ROCM_ATTN"),
         (of("0.22.0", "ROCM_ATTN", platform="rocm"), "TRITON_ATTN"),
         (of("0.22.0", "FLASHMLA"), "TRITON_MLA"),
-        # Nothing that is known to work there.
+        # Nothing that is known to work there: no step.
         (of("0.22.0", "FLASHMLA_SPARSE"), ""),
         (of("0.9.2", None, platform="rocm"), ""),
         (of("0.22.0", None, platform="cpu"), ""),
     ],
 )  # fmt: skip
 def test_a_step_names_backends_that_the_run_has_and_does_not_use(run: Run, named: str) -> None:
-    words = f", such as {named}" if named else ""
-    assert with_backends_of_run(STEP, run) == f"Choose one{words}: `--attention-backend NAME`."
+    wanted = f"Choose one, such as {named}: `--attention-backend NAME`." if named else ""
+    assert with_backends_of_run(STEP, run) == wanted
 
 
 @for_each(

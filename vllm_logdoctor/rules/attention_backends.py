@@ -24,7 +24,7 @@ _OF_ROCM = ("TRITON_ATTN", "ROCM_ATTN")
 
 
 def with_backends_of_run(text: str, run: Run) -> str:
-    """Return a step with those of its examples of attention backends that the run can change to.
+    """Return a step with those of its examples of attention backends that the run can change to, "" where it can to none.
 
     Example:
         >>> from vllm_logdoctor.run.model import Value
@@ -37,8 +37,10 @@ def with_backends_of_run(text: str, run: Run) -> str:
         return text
     used = {_plain(one) for one in _in_use(run)}
     named = [one for one in _of_platform(found["names"], used, run) if _plain(one) not in used]
-    examples = f", such as {' or '.join(', '.join(named).rsplit(', ', 1))}" if named else ""
-    return f"{text[: found.start()]}{examples}{text[found.end() :]}"
+    if not named:
+        return ""
+    examples = " or ".join(", ".join(named).rsplit(", ", 1))
+    return f"{text[: found.start()]}, such as {examples}{text[found.end() :]}"
 
 
 def _of_platform(examples: str, used: set[str], run: Run) -> list[str]:
