@@ -57,3 +57,9 @@ def test_an_error_that_no_pack_judges_is_listed_where_the_server_went_on() -> No
         "| error, not fatal | `Error in chat_completion_full_generator"
         in vllm_logdoctor.analyze(lines).to_markdown()
     )
+
+
+def test_a_release_that_refuses_requests_does_not_run_them() -> None:
+    run = a_run(messages=("min_p and logit_bias parameters won't work with speculative decoding.",))
+    (message,) = messages_of(run, ())
+    assert "logit_bias are refused; others" in message.meaning
