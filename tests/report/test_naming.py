@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+import vllm_logdoctor
 from tests.report.test_verdict import line
 from tests.rules.making import a_run, load, record
 from tests.tables import for_each
@@ -102,6 +103,18 @@ def test_engines_that_share_a_load_have_a_cache_each(settings: dict[str, Any], w
 )
 def test_the_engine_and_its_version(more: dict[str, Any], words: str) -> None:
     assert version_words(a_run(**more)) == words
+
+
+def test_a_traceback_of_a_library_alone_is_not_called_vllm() -> None:
+    def header(*lines: str) -> str:
+        return vllm_logdoctor.analyze("\n".join(lines).encode()).to_markdown()
+
+    opening = "Traceback (most recent call last):"
+    library = '  File "/opt/lib/python3.12/site-packages/ray/_private/wire.py", line 9, in decode'
+    caller = '  File "/opt/lib/python3.12/site-packages/vllm/executor/ray_utils.py", line 9, in get'
+    error = ("    kind = int(head)", "ValueError: invalid literal for int() with base 10: b'x'")
+    assert "no line of vLLM in the log" in header(opening, library, *error)
+    assert "vLLM, release not in the log" in header(opening, caller, "    return decode(x)", library, *error)
 
 
 def ended(seconds: float | None = 90.0, **more: Any) -> Run:

@@ -20,6 +20,7 @@ from vllm_logdoctor.run.job import words_of_limit
 from vllm_logdoctor.run.lifecycle import ends_progress, trail_of
 from vllm_logdoctor.run.model import Outcome, Run
 from vllm_logdoctor.run.other_programs import failed_tests
+from vllm_logdoctor.run.owners import PROGRAM, owner_of
 from vllm_logdoctor.run.servers import NAMES, VLLM
 from vllm_logdoctor.run.termination import stops_in
 
@@ -245,13 +246,23 @@ def version_words(run: Run) -> str:
     if run.router:
         return "router before servers of vLLM"
     if run.version is None or run.version.value in (None, ""):
-        return "vLLM, release not in the log"
+        return "no line of vLLM in the log" if _is_of_libraries(run) else "vLLM, release not in the log"
     inferred = is_inferred(run.version) and run.kind != "build"
     prefix = "prefix of one line" if run.version.note.endswith(ONE_SITE) else "prefixes of the log's lines"
     # Sources have the lines of a release before and after it came out.
     beside = ", or a source build of that time" if inferred and source_tree(run) else ""
     source = f"{beside} (inferred from the {prefix})" if inferred else ""
     return f"vLLM {inline(release_words(run.version), 80)}{source or _of_build(run)}"
+
+
+def _is_of_libraries(run: Run) -> bool:
+    """Return whether a log shows tracebacks of libraries alone: who called them is not in it."""
+    trail = trail_of(run)
+    if run.vllm_records or run.recognised_records or any("vllm" in one.message.lower() for one in trail):
+        return False
+    raised = [one for block in blocks_of(trail) for one in block.raised]
+    owners = {owner_of(frame.file) for one in raised for frame in one.frames}
+    return bool(owners) and PROGRAM not in owners
 
 
 def _of_build(run: Run) -> str:
