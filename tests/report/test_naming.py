@@ -115,6 +115,9 @@ def test_a_traceback_of_a_library_alone_is_not_called_vllm() -> None:
     error = ("    kind = int(head)", "ValueError: invalid literal for int() with base 10: b'x'")
     assert "no line of vLLM in the log" in header(opening, library, *error)
     assert "vLLM, release not in the log" in header(opening, caller, "    return decode(x)", library, *error)
+    # The message is vLLM's, whoever raised it.
+    refused = "openai.BadRequestError: Error code: 400 - {'object': 'error', 'message': 'max_tokens must be at least 1, got -2.'}"
+    assert "no line of vLLM" not in header(opening, library, "    raise error", refused)
 
 
 def ended(seconds: float | None = 90.0, **more: Any) -> Run:

@@ -30,6 +30,7 @@ from vllm_logdoctor.report.verdict import (
     split_lead,
     with_lines,
 )
+from vllm_logdoctor.rules.failure.rule_ids import UNKNOWN
 
 
 class FirstScreen(Struct, frozen=True):
@@ -70,7 +71,7 @@ def first_screen(page: Page) -> FirstScreen:
         return FirstScreen(
             level,
             title,
-            run_title(page.run, failed=True),
+            run_title(page.run, failed=True, known=root.id != UNKNOWN),
             with_lines(page, root_lead(root, page.run.outcome), root) + idle_before(page, root),
             quote="" if is_in_title(line, title) else line,
             actions=tuple(remedies(page, root))[:SHOWN],

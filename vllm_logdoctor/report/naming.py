@@ -246,7 +246,7 @@ def version_words(run: Run) -> str:
     if run.router:
         return "router before servers of vLLM"
     if run.version is None or run.version.value in (None, ""):
-        return "no line of vLLM in the log" if _is_of_libraries(run) else "vLLM, release not in the log"
+        return "vLLM, release not in the log"
     inferred = is_inferred(run.version) and run.kind != "build"
     prefix = "prefix of one line" if run.version.note.endswith(ONE_SITE) else "prefixes of the log's lines"
     # Sources have the lines of a release before and after it came out.
@@ -283,14 +283,17 @@ def per_engine(run: Run) -> str:
     return " per engine" if isinstance(engines, int) and engines > 1 else ""
 
 
-def run_title(run: Run, *, failed: bool = False) -> str:
+def run_title(run: Run, *, failed: bool = False, known: bool = True) -> str:
     """Return one line that says what ran, on what, how long and how it ended; escaped.
 
     Args:
         run: what ran.
         failed: whether the state names the error that ended it: then an end that says no more is left out.
+        known: whether a rule knows that error, as one of vLLM or of what it uses.
     """
     of_others = _TEXT_OF_OTHERS.get(run.kind, "")
+    if not known and _is_of_libraries(run):
+        of_others = "no line of vLLM in the log"
     parts = [version_words(run) if run.version is not None else of_others or version_words(run)]
     model = run.model.value if run.model is not None else client_asked(run).get("model")
     if model:
