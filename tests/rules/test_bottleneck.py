@@ -407,10 +407,10 @@ def test_a_queue_before_an_aggregate_is_shared_among_its_ranks() -> None:
     assert "of each of 8 ranks" in found["scheduler-limit-not-memory"].explanation
 
 
-def test_a_line_with_free_cache_is_not_counted_among_those_of_a_full_one() -> None:
-    """Requests that end together leave room which the next prompts fill again."""
+def test_a_line_with_free_cache_and_many_prompts_is_not_counted_among_those_of_a_full_one() -> None:
+    """Requests that end together leave room, and the steps until it is full are those of prompts."""
     full = {"running": 250, "waiting": 500, "kv": 99.7, "prompt": 9000.0, "generation": 2900.0}
-    freed = {**full, "running": 190, "kv": 82.0, "prompt": 1100.0}
+    freed = {**full, "running": 190, "kv": 82.0, "prompt": 6000.0}
     run = a_run(
         set={"max_num_seqs": 256}, samples=load((1, full), (1, freed), (1, full), (1, freed), (1, full))
     )

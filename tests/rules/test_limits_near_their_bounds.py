@@ -8,8 +8,8 @@ import pytest
 
 from tests.rules.making import a_run, advice, load
 from vllm_logdoctor.rules.bottleneck import bottleneck_of
-from vllm_logdoctor.rules.limits import BottleneckName, in_one_burst
-from vllm_logdoctor.rules.load import Span
+from vllm_logdoctor.rules.limits import BottleneckName, in_one_burst, limits_of
+from vllm_logdoctor.rules.load import Span, load_of
 from vllm_logdoctor.run.model import Sample
 
 CROWD = {"running": 100, "waiting": 6, "generation": 2000.0, "prompt": 4000.0}
@@ -44,6 +44,16 @@ def test_a_full_cache_of_an_hour_without_a_queue_is_not_that_of_a_later_one_with
     run = a_run(samples=load((30, {**full, "waiting": 0}), (3, calm), (4, full)), set={"max_num_seqs": 256})
     periods = bottleneck_of(run).periods
     assert [one.name for one in periods] == ["client-limited", "kv-cache-limited"]
+
+
+@pytest.mark.parametrize(("prompt", "expected"), [(5001.0, "prefill-limited"), (5000.0, "kv-cache-limited")])
+def test_requests_of_a_full_cache_that_just_ended_leave_room_and_no_step_full_of_prompts(
+    prompt: float, expected: str
+) -> None:
+    line = {"running": 180, "waiting": 400, "generation": 3000.0}
+    full, freed = {**line, "kv": 99.0, "prompt": 10000.0}, {**line, "kv": 80.0, "prompt": prompt}
+    run = a_run(samples=load((2, full), (1, freed), (2, full)), set={"max_num_seqs": 256})
+    assert limits_of(run, load_of(run))[2] == expected
 
 
 @pytest.mark.parametrize(("kv", "expected"), [(72.0, "prefill-limited"), (78.0, "kv-cache-limited")])

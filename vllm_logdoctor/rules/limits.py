@@ -10,6 +10,7 @@ A statistics line is judged by these rules, the first that holds:
    limits. Where the log does not tell it, a number of running requests at which most of the waiting
    lines stay the same is one, unless the arguments leave max_num_seqs open and no default is so small. So it does
    where 90 % run, beside such a line with as many generated tokens and fewer prompts than those: some have just ended.
+   Beside a line of a full cache, one with as many generated tokens and less than half of its prompts is the cache's.
 4. Something waits with max_num_seqs slots and cache free, and it is more than one request that has just come: the tokens of a
    step are spent on prompts (prefill). A line in which a queue has just begun is the client's. Where no such line of the
    run shows a prompt, it is something else that admits no more, and nothing is said of it.
@@ -114,8 +115,7 @@ def limits_of(run: Run, load: Load) -> tuple[BottleneckName, ...]:
     moments = [limit_of(span, max_num_seqs) for span in load.spans]
     if not was_preempted(run, load):
         moments = costly_only(load.spans, moments)
-    if max_num_seqs:
-        moments = with_slots_just_freed(load.spans, moments, max_num_seqs)
+    moments = with_room_just_freed(load.spans, moments, max_num_seqs)
     last: dict[int, Sample] = {}
     limits: list[BottleneckName] = []
     for span, limit in zip(load.spans, moments, strict=True):
@@ -155,33 +155,44 @@ def costly_only(spans: Sequence[Span], moments: Sequence[BottleneckName]) -> lis
     return found
 
 
-def with_slots_just_freed(
-    spans: Sequence[Span], moments: Sequence[BottleneckName], max_num_seqs: int
+def with_room_just_freed(
+    spans: Sequence[Span], moments: Sequence[BottleneckName], max_num_seqs: int | None
 ) -> list[BottleneckName]:
-    """Return the limits without prefill where a few slots were just freed: the line beside shows them taken and as many
-    generated tokens, and these are more than those of prompts.
+    """Return the limits without prefill where requests of a full batch have just ended: the line beside shows its limit and as many
+    generated tokens. A few slots are free, and prompts are fewer than those tokens; or the cache has room, and prompts are less than
+    half of those in that line: no step was full of them.
 
     Example:
         >>> lines = [Sample(0.0, n, 0, 800.0, 2600.0, running=r, waiting=40) for n, r in enumerate((64, 60, 59, 57))]
         >>> beside = ["max-num-seqs-limited", *["prefill-limited"] * 3]
-        >>> with_slots_just_freed([Span(one, 10.0) for one in lines], beside, 64)
+        >>> with_room_just_freed([Span(one, 10.0) for one in lines], beside, 64)
         ['max-num-seqs-limited', 'max-num-seqs-limited', 'max-num-seqs-limited', 'prefill-limited']
     """
     found = list(moments)
-    least = min(SLOTS_ALMOST_TAKEN * max_num_seqs, max_num_seqs - 1)
     for engine in {span.sample.engine for span in spans}:
         places = [number for number, span in enumerate(spans) if span.sample.engine == engine]
         for row in (places, places[::-1]):
             for beside, place in pairwise(row):
                 one, other = spans[place].sample, spans[beside].sample
-                if (
-                    (found[beside], found[place]) == ("max-num-seqs-limited", "prefill-limited")
-                    and (one.running or 0) >= least
-                    and one.prompt < one.generation
-                    and abs(one.generation - other.generation) <= STEADY * other.generation
-                ):
-                    found[place] = "max-num-seqs-limited"
+                alike = abs(one.generation - other.generation) <= STEADY * other.generation
+                if (found[beside], found[place]) == ("max-num-seqs-limited", "prefill-limited"):
+                    freed = alike and _slots_just_freed(one, max_num_seqs or 0)
+                elif (moments[beside], found[place]) == ("kv-cache-limited", "prefill-limited"):
+                    # With few requests a low rate is that of a long prompt, counted at its end.
+                    many = (one.running or 0) >= LEAST_CROWD
+                    fewer = 2 * one.prompt <= other.prompt and (alike or one.generation > other.generation)
+                    freed = many and fewer
+                else:
+                    continue
+                if freed:
+                    found[place] = found[beside]
     return found
+
+
+def _slots_just_freed(sample: Sample, max_num_seqs: int) -> bool:
+    """Return whether a few slots are free, and prompts are not what the steps compute."""
+    least = min(SLOTS_ALMOST_TAKEN * max_num_seqs, max_num_seqs - 1)
+    return (sample.running or 0) >= least and sample.prompt < sample.generation
 
 
 def full_without_queue(load: Load) -> tuple[Span, ...]:
