@@ -64,6 +64,23 @@ def test_a_tensor_without_a_parameter_says_nothing_of_how_the_layer_was_built(pa
     assert "without quantization" not in found.explanation
 
 
+@pytest.mark.parametrize(
+    ("executor", "operator", "title"),
+    [
+        ("cpu_executor", "ggml_dequantize", "GGUF weights not supported on the CPU backend"),
+        ("cpu_executor", "gptq_gemm", "Quantization method not supported on this platform"),
+    ],
+)
+def test_kernels_that_a_device_lacks_are_named_and_the_unquantized_model_is_first(executor, operator, title):
+    block = traceback(
+        (f"executor/{executor}", "output = self.run(step)"),
+        ends=f"AttributeError: '_OpNamespace' '_C' object has no attribute '{operator}'",
+    )
+    found = root("\n".join(block))
+    assert found.title == title
+    assert found.alternatives[0].startswith("Serve the unquantized model")
+
+
 def test_the_reason_of_a_refused_configuration_is_quoted_without_what_pydantic_adds():
     lines = [
         "(APIServer pid=7) Traceback (most recent call last):",
