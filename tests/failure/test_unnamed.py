@@ -113,6 +113,7 @@ REFUSES: Place = (
         ((VLLM, LIBRARY), "AttributeError: 'TinyScaler' object has no attribute 'pieces'", "The code reads `pieces`, which the class `TinyScaler` does not have."),
         ((VLLM,), "AttributeError: 'NoneType' object has no attribute 'seed'", "The code reads `seed` of a value that is None."),
         ((VLLM,), "TypeError: scale() got an unexpected keyword argument 'ge'", "The code passes the argument `ge`, which `scale()` does not take."),
+        ((PROGRAM, STANDARD), "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)", "The text that was parsed as JSON is empty or does not begin with JSON."),
         # What Python says of a value is no cause, nor are few words.
         ((VLLM,), "IndexError: list index out of range", "No known cause matches this error."),
         ((REFUSES,), "ValueError: bad scale", "No known cause matches this error."),

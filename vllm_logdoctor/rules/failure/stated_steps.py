@@ -27,6 +27,9 @@ _NO_ARGUMENT = lazy_pattern(
     r"(?P<called>[\w.<>]{1,100})\(\) got an unexpected keyword argument '(?P<name>\w{1,80})'"
 )
 
+# JSONDecodeError: Expecting value: line 1 column 1 (char 0)
+_NO_JSON = "Expecting value: line 1 column 1 (char 0)"
+
 
 def stated_remedy(observation: Observation) -> str:
     """Return what the text of an exception itself says to do, or ""."""
@@ -52,6 +55,8 @@ def stated_cause(raised: Raised) -> str:
         return (
             f"The code passes the argument `{argument['name']}`, which `{argument['called']}()` does not take"
         )
+    if raised.name == "JSONDecodeError" and raised.text.startswith(_NO_JSON):
+        return "The text that was parsed as JSON is empty or does not begin with JSON"
     stated = _FIRST_SENTENCE.match(raised.text)
     refuses = bool(raised.frames) and raised.frames[-1].code.startswith("raise ")
     if not refuses or stated is None or len(stated[0].split()) < _FEWEST_WORDS:

@@ -137,7 +137,7 @@ def _file_and_line(frame: Frame) -> str:
 def _explain(words: Mapping[str, str], *, stated: bool, in_test: bool) -> str:
     """Return the sentences on an error, or "" for those of its page, where its message states neither a cause nor a remedy."""
     if in_test and words["raised"]:
-        return "{raised}."
+        return "{raised}.\n{stated_cause}.\n"
     if words["stated_cause"]:
         return "First error: {exception}.\n{stated_cause}.\n{raised}.\n"
     return "First error: {exception}.\n{raised}.\n" if stated else ""
