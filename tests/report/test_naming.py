@@ -82,6 +82,12 @@ def test_the_accelerators_and_how_a_model_is_spread(
     assert accelerator_unit(run) in words or not words
 
 
+@for_each(("in_engine", "unit"), [("cuda", "GPU"), ("cpu", "CPU rank"), (None, "CPU rank")])
+def test_the_engine_and_not_the_argument_tells_the_device(in_engine: str | None, unit: str) -> None:
+    run = a_run(set={"device": "cpu"}, platform="cuda", engine_config={"device_config": in_engine})
+    assert accelerator_unit(run) == unit
+
+
 @for_each(
     ("settings", "words"),
     [({}, ""), ({"data_parallel_size": 1}, ""), ({"data_parallel_size": 2}, " per engine")],

@@ -246,7 +246,7 @@ def test_an_offline_engine_that_prints_nothing_may_have_worked_all_the_same() ->
     silent = replace(
         a_run(), samples=[], kind="offline", startup_complete=True, accesses=Counter(), progress=[]
     )
-    assert bottleneck_of(silent).reason == "The engine started; what it computed is not in the log"
+    assert bottleneck_of(silent).reason == "The engine started; vLLM's lines do not show what it computed"
 
 
 @pytest.mark.parametrize(

@@ -210,8 +210,9 @@ def parallelism(run: Run) -> str:
 
 def accelerator_unit(run: Run) -> str:
     """Return what the run's ranks run on: "GPU", "NPU", "CPU rank" or "rank"."""
-    if run.setting("device") == "cpu":
-        return "CPU rank"  # A build for GPUs accepts --device cpu too.
+    # A build for GPUs accepts --device cpu too; where the engine's line names another device, that is what runs.
+    if run.setting("device") == "cpu" and (run.engine_config.get("device_config") or "cpu") == "cpu":
+        return "CPU rank"
     units = {
         "cuda": "GPU",
         "rocm": "GPU",

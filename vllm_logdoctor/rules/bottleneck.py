@@ -139,7 +139,7 @@ def _without_statistics(run: Run) -> Bottleneck:
         return Bottleneck("none-clear", "The log has no statistics lines that show a limit", (proof,))
     if run.kind == "offline" and run.startup_complete:
         ready = f"was ready after {duration(run.startup_seconds)}" if run.startup_seconds else "started"
-        unknown = "; what it computed is not in the log"
+        unknown = "; vLLM's lines do not show what it computed"
         after = f" and was shut down within {_AT_ONCE:.0f} s" if _ended_at_once(run) else unknown
         return Bottleneck("startup-only", f"The engine {ready}{after}")
     if run.startup_complete or run.config or run.measured or run.phases:
