@@ -178,6 +178,31 @@ def test_an_error_of_a_worker_that_only_another_process_quotes_leads():
     assert "Expected result >= 0" in found.explanation
 
 
+def test_parts_of_the_workers_tracebacks_are_shown_where_another_process_quotes_their_error():
+    step = (
+        f"{ENV}/site-packages/vllm/v1/executor/multiproc_executor.py",
+        "get_response",
+        "raise RuntimeError(",
+    )
+    ends = "RuntimeError: Worker failed with error 'Trying to create tensor with negative dimension -64', please check the stack trace above"
+    head = "(VllmWorker rank=3 pid=41) ERROR 05-01 10:00:11 [multiproc_executor.py:527] "
+    cache = "/home/u/.cache/vllm/torch_compile_cache/1c0ffee123"
+    parts = [
+        f'{head}  File "{ENV}/site-packages/vllm/compilation/compiler_interface.py", line 510, in compiled_graph',
+        f"{head}    graph_output = inductor_compiled_graph(list_args)",
+        f'{head}  File "{cache}/rank_3_0/inductor_cache/ab/cabc.py", line 88, in call',
+        f"{head}    buf7 = empty_strided_cuda((s0 - 64, ), (1, ), torch.int32)",
+    ]
+    found = root(log_of(*torn(step, ends=ends), *parts))
+    assert any("buf7 = " in one.text for one in found.evidence)
+    assert "not in this log" not in " ".join(found.alternatives)
+    assert "--enforce-eager" in found.alternatives[0]
+    assert cache in found.alternatives[1]
+    elsewhere = root(log_of(*torn(step, ends=ends), *parts[:2]))
+    assert "compiler_interface.py" in elsewhere.explanation
+    assert "--enforce-eager" not in " ".join(elsewhere.alternatives)
+
+
 @pytest.mark.parametrize(
     "line",
     [

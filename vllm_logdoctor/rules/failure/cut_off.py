@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ from vllm_logdoctor.rules.failure.rule_ids import NOT_IN_LOG, UNKNOWN
 from vllm_logdoctor.rules.failure.signatures import FailureRules
 from vllm_logdoctor.rules.failure.values import values_of
 from vllm_logdoctor.run.blockkinds import is_request_site, tells_of_transfer
-from vllm_logdoctor.run.blocks import Raised
+from vllm_logdoctor.run.blocks import Block, Raised
 from vllm_logdoctor.run.places import file_and_function, file_name
 
 NO_CACHE = "no-memory-left-for-kv-cache"
@@ -55,6 +55,12 @@ _OF_WORKER = (
     "Get the worker's own traceback, which names the place: it is not in this log, and the worker wrote it before this error.",
     "Search the issues of vLLM for the words of the worker's error, without its paths and numbers.",
 )
+_REST_OF_WORKER = (
+    "Get the rest of the workers' traceback: this log has only parts of it, and its last line names the error.",
+    _OF_WORKER[1],
+)
+# /home/user/.cache/vllm/torch_compile_cache/1c0ffee123/rank_3_0/inductor_cache/ab/cabc.py
+_GENERATED = lazy_pattern(r"(?P<cache>\S*/torch_compile_cache/\w+)/|inductor_cache/|/torchinductor_")
 _CODE = "    "  # The place of a frame whose code a piece begins with is above it.
 _CLOSE_LINES = 10
 _CLOSE_SECONDS = 10.0
@@ -76,9 +82,11 @@ def without_exception(
     )
 
 
-def of_another_process(observation: Observation, rules: FailureRules) -> RuleMatch | None:
+def of_another_process(
+    observation: Observation, rules: FailureRules, blocks: Sequence[Block] = ()
+) -> RuleMatch | None:
     """Return the error that a follow-up error quotes, or that its cause is logged elsewhere."""
-    return _quoted(observation, rules) or _elsewhere(observation, rules)
+    return _quoted(observation, rules, blocks) or _elsewhere(observation, rules)
 
 
 def _out_of_budget(
@@ -232,8 +240,8 @@ def _meaning(record: Record, context: FailureContext) -> str:
     return next((one.pattern.meaning.partition(". ")[0].rstrip(".") for one in of_line), "")
 
 
-def _quoted(observation: Observation, rules: FailureRules) -> RuleMatch | None:
-    """Return the error of a worker that another process quotes, where the worker's own traceback is not in the log."""
+def _quoted(observation: Observation, rules: FailureRules, blocks: Sequence[Block]) -> RuleMatch | None:
+    """Return the error of a worker that another process quotes, where of the worker's own traceback the log has parts at most."""
     found = _QUOTES.search(observation.text[:4000])
     error = (
         found["error"]
@@ -245,15 +253,41 @@ def _quoted(observation: Observation, rules: FailureRules) -> RuleMatch | None:
     if not error or UNKNOWN not in rules:
         return None
     values = {"exception": error.split("\n")[0][:300], "process": observation.record.process.name or None}
+    block, steps = _part_of_worker(blocks)
+    supporting: tuple[Record, ...] = ()
+    if block is not None:
+        last = block.last_raised.frames[-1]
+        generated = _GENERATED.search(last.file)
+        place = (
+            "code that torch.compile generated" if generated else file_and_function(last.file, last.function)
+        )
+        values["raised"] = f"A part of a worker's traceback ends in {place}"
+        below = (one for one in block.records if last.code and last.code in one.message)
+        supporting = (last.record, *list(below)[:1])
     signature = Signature(
-        "",
-        rank="echo",
-        priority=0,
-        confidence="low",
-        title="Error of a worker that no rule names",
-        remedy=_OF_WORKER,
-    )
-    return RuleMatch(rules.rule(UNKNOWN), signature, observation, observation.record, values)
+        "", rank="echo", priority=0, confidence="low", title="Error of a worker that no rule names", remedy=steps
+    )  # fmt: skip
+    return RuleMatch(rules.rule(UNKNOWN), signature, observation, observation.record, values, supporting)
+
+
+def _part_of_worker(blocks: Sequence[Block]) -> tuple[Block | None, tuple[str, ...]]:
+    """Return the block that shows most of a worker's traceback without its exception, and the steps; generated code goes first."""
+    torn = [
+        one
+        for one in blocks
+        if one.process.role == "worker" and not one.last_raised.type and one.last_raised.frames
+    ]
+    for block in torn:
+        generated = _GENERATED.search(block.last_raised.frames[-1].file)
+        if generated:
+            clean = (
+                f"Remove the compile cache `{generated['cache']}` and start again."
+                if generated["cache"]
+                else ""
+            )
+            eager = "Start with `--enforce-eager`: it leaves torch.compile out."
+            return block, tuple(filter(None, (eager, clean, *_REST_OF_WORKER)))
+    return (torn[0], _REST_OF_WORKER) if torn else (None, _OF_WORKER)
 
 
 def _elsewhere(observation: Observation, rules: FailureRules) -> RuleMatch | None:

@@ -106,7 +106,7 @@ def unnamed_match(
 ) -> RuleMatch | None:
     """Return the finding of last resort for an observation: its own words, place, owner and phase."""
     if observation.wrapper or observation.echo:
-        return of_another_process(observation, rules)
+        return of_another_process(observation, rules, context.blocks)
     raised = observation.raised
     compiler = compiler_refusal(observation, context)
     if compiler is not None and UNKNOWN in rules:
