@@ -326,3 +326,20 @@ def test_a_kernel_that_a_release_mended_names_that_release(code: str, first: str
     steps = root(both).alternatives
     assert steps[0].startswith(first)
     assert not any("NAME" in step for step in steps)
+
+
+@for_each(("function", "named"), [("forward", True), ("load_weights", False)])
+def test_a_layer_whose_quantization_fails_is_named_by_the_call_of_the_model(
+    function: str, named: bool
+) -> None:
+    models = f"{SITE}/vllm/model_executor/models/tiny.py"
+    kernel = f"{SITE}/vllm/model_executor/layers/quantization/bitsandbytes.py"
+    found = root(
+        raised(
+            (models, 211, function, "logits, _ = self.head(hidden)"),
+            (kernel, 247, "_apply_8bit_weight", "offsets = weight.bnb_offsets"),
+            error="AttributeError: 'Int8Params' object has no attribute 'bnb_offsets'",
+        )
+    )
+    assert found.title == "Error in the code for bitsandbytes weights"
+    assert ("`logits, _ = self.head(hidden)` in tiny.py, forward" in found.explanation) is named

@@ -36,7 +36,7 @@ CONDITIONS = ("near", "without", "type", "frames", "not_frames", "raised_in")
 _OF_ALL_RUNS = frozenset(
     {
         *("engine", "kind", "model_kind", "named_settings", "fork_settings", "place"),
-        *("platform", "raised", "raised_in", "ranks", "version", "weights_share"),
+        *("layer_call", "platform", "raised", "raised_in", "ranks", "version", "weights_share"),
     }
 )
 

@@ -71,6 +71,14 @@ def caller_of(place: Frame, frames: Sequence[Frame]) -> Frame | None:
     return found if found is not None and owner_of(found.file).startswith(VLLM) else None
 
 
+def layer_call(frames: Sequence[Frame]) -> str:
+    """Return with which code, and where, a model at work called the layer that failed; "" where its own code failed."""
+    found = next((one for one in reversed(frames) if _MODEL.search(one.file)), None)
+    if found is None or found is frames[-1] or not found.code or "forward" not in found.function:
+        return ""
+    return f"`{found.code}` in {file_and_function(found.file, found.function)}"
+
+
 _LONGEST = 155
 """Values of a report's sentences are cut off above it."""
 

@@ -30,7 +30,7 @@ from vllm_logdoctor.run.owners import (
     owner_of,
     plugin_of,
 )
-from vllm_logdoctor.run.places import check_at, raised_at
+from vllm_logdoctor.run.places import check_at, layer_call, raised_at
 from vllm_logdoctor.run.tracelines import breaks_off, indentation
 
 _SEARCHED = 20_000
@@ -150,7 +150,7 @@ def _try(
     check = check_at(frames[-1], place) if place and frames else ""
     named_groups = {
         "raised_in": raised_in, "place": place, "raised": raised, "check": check, "stated": stated_remedy(observation),
-        **match.groupdict(),
+        "layer_call": layer_call(frames), **match.groupdict(),
     }  # fmt: skip
     values = values_of(rule.id, {k: v for k, v in named_groups.items() if v}, facts, context.run)
     if not _fits(rule.id, signature, observation, context, values):
