@@ -221,7 +221,7 @@ def test_a_prediction_has_the_margin_of_its_figure(
     ("knob", "before", "after", "state", "note"),
     [
         ("--max-num-seqs", samples(2, 80, 20, waiting=5), samples(8, 120, 20), "as-predicted", "2 requests at most before, 8 after"),
-        ("--max-num-seqs", samples(2, 80, 20), samples(2, 120, 20), "as-predicted", "at equal load, in 1 levels"),
+        ("--max-num-seqs", samples(2, 80, 20), samples(2, 120, 20), "as-predicted", "at equal load, in 1 level of running requests"),
         ("--max-num-seqs", samples(2, 80, 20), samples(30, 120, 20), "unknown", "no more requests came than before; "),
         ("--enforce-eager", samples(2, 80, 20), samples(30, 120, 20), "unknown", "the load differs too much"),
         ("--enforce-eager", samples(2, 80, 20), samples(2, 75, 20), "less", "at equal load"),

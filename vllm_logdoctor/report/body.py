@@ -12,7 +12,6 @@ from msgspec import Struct, field
 from vllm_logdoctor.report import markdown
 from vllm_logdoctor.report.charts import Chart, chart_html, first_charts, more_charts
 from vllm_logdoctor.report.escape import shorten, visible
-from vllm_logdoctor.report.evidence import lines_by_anchor
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.observed_charts import observed_charts
 from vllm_logdoctor.report.reader import reader
@@ -49,12 +48,15 @@ class HeadedText(Struct):
         return f'<h{self.level} id="{self.name}">{self.heading}</h{self.level}>\n'
 
 
-def report_blocks(analysis: Analysis, with_charts: bool = True) -> list[HeadedText]:
-    """Return the report in blocks, one per heading."""
-    blocks = blocks_in(markdown.render(analysis, linked=True))
+def report_blocks(
+    analysis: Analysis, with_charts: bool = True
+) -> tuple[list[HeadedText], dict[str, Evidence]]:
+    """Return the report in blocks, one per heading, and the lines that it cites by their anchors."""
+    lines: dict[str, Evidence] = {}
+    blocks = blocks_in(markdown.render(analysis, lines))
     if with_charts:
         _add_charts(blocks, analysis)
-    return blocks
+    return blocks, lines
 
 
 def blocks_in(text: str) -> list[HeadedText]:
@@ -104,9 +106,8 @@ def of_several_files(anchors: Iterable[str]) -> bool:
     return len({_place(name)[0] for name in anchors}) > 1
 
 
-def all_cited(blocks: Sequence[HeadedText], analysis: Analysis) -> list[tuple[str, Evidence]]:
+def all_cited(blocks: Sequence[HeadedText], lines: Mapping[str, Evidence]) -> list[tuple[str, Evidence]]:
     """Return every cited line once, in order of files and lines."""
-    lines = lines_by_anchor(analysis)
     names = {name for block in blocks for name in block.cited if name in lines}
     return [(name, lines[name]) for name in sorted(names, key=_place)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from vllm_logdoctor.report.body import (
     HeadedText,
@@ -15,21 +15,21 @@ from vllm_logdoctor.report.body import (
     report_blocks,
 )
 from vllm_logdoctor.report.escape import shorten
-from vllm_logdoctor.report.evidence import lines_by_anchor
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.state import state_level
 from vllm_logdoctor.report.webpage import webpage
+from vllm_logdoctor.run.model import Evidence
 
 _RUNS_WITH_PARTS = 4
 
 
 def render(analysis: Analysis) -> str:
     """Return the report as a self-contained HTML document."""
-    blocks = report_blocks(analysis)
-    lines = "".join(_lines(blocks, analysis))
-    contents = [*_contents(blocks), *([("lines", "The lines", 2)] if lines else [])]
-    return webpage(blocks, contents, _body(blocks, analysis) + lines)
+    blocks, lines = report_blocks(analysis)
+    cited = "".join(_lines(blocks, lines))
+    contents = [*_contents(blocks), *([("lines", "The lines", 2)] if cited else [])]
+    return webpage(blocks, contents, _body(blocks, analysis, lines) + cited)
 
 
 def _contents(blocks: Sequence[HeadedText]) -> Iterator[tuple[str, str, int]]:
@@ -41,8 +41,7 @@ def _contents(blocks: Sequence[HeadedText]) -> Iterator[tuple[str, str, int]]:
             yield block.name, shorten(block.title, 60) if number else first, block.level
 
 
-def _body(blocks: Sequence[HeadedText], analysis: Analysis) -> str:
-    lines = lines_by_anchor(analysis)
+def _body(blocks: Sequence[HeadedText], analysis: Analysis, lines: Mapping[str, Evidence]) -> str:
     parts: list[str] = []
     title = 2 if len(analysis.runs) > 1 else 1
     runs = iter(enumerate(analysis.runs))
@@ -58,11 +57,11 @@ def _body(blocks: Sequence[HeadedText], analysis: Analysis) -> str:
     return "".join(parts)
 
 
-def _lines(blocks: Sequence[HeadedText], analysis: Analysis) -> Iterator[str]:
-    cited = all_cited(blocks, analysis)
+def _lines(blocks: Sequence[HeadedText], lines: Mapping[str, Evidence]) -> Iterator[str]:
+    cited = all_cited(blocks, lines)
     if not cited:
         return
-    several = of_several_files(lines_by_anchor(analysis))
+    several = of_several_files(lines)
     yield '<h2 id="lines">The lines</h2>\n<p>Every line that this report cites, secrets masked.</p>\n'
     yield '<div class="lines"><ol>\n'
     for name, evidence in cited:

@@ -28,6 +28,7 @@ from vllm_logdoctor.report.sections.timeline import timeline
 from vllm_logdoctor.report.state import state, state_level
 from vllm_logdoctor.report.steps import REVERSED
 from vllm_logdoctor.rules.context import plural
+from vllm_logdoctor.run.model import Evidence
 
 Section = Callable[[Page], list[str]]
 
@@ -90,22 +91,22 @@ _DISPENSABLE = (
 """What a report on a short log leaves out first."""
 
 
-def render(analysis: Analysis, linked: bool = False) -> str:
+def render(analysis: Analysis, links: dict[str, Evidence] | None = None) -> str:
     """Return the report of an analysis as Markdown (CommonMark with tables).
 
     Args:
         analysis: what to report.
-        linked: True for HTML: citations are links to the lines, and charts take the place of curves.
+        links: for HTML, where citations are links to the lines and charts take the place of curves: gets each cited line by its anchor.
     """
     several = len(analysis.runs) > 1
-    lines = _overview(analysis, linked) if several else []
+    lines = _overview(analysis, links) if several else []
     for position, diagnosis in enumerate(analysis.runs):
-        page = Page(analysis, diagnosis, 2 if several else 1, linked, analysis.runs[:position])
+        page = Page(analysis, diagnosis, 2 if several else 1, links, analysis.runs[:position])
         lines += _run(page, several)
     if not analysis.runs:
         lines = [*pod_in_trouble(analysis), "", *files_beside(analysis)]
     else:
-        last = Page(analysis, analysis.runs[-1], 1, linked)
+        last = Page(analysis, analysis.runs[-1], 1, links)
         if beside := files_beside(analysis):
             lines += [last.heading("Files beside the log"), "", *beside, ""]
         lines += [last.heading("What was read"), "", *what_was_read(analysis, last), ""]
@@ -148,9 +149,9 @@ def _run(page: Page, several: bool) -> list[str]:
     ]
 
 
-def _overview(analysis: Analysis, linked: bool) -> list[str]:
+def _overview(analysis: Analysis, links: dict[str, Evidence] | None) -> list[str]:
     pages = [
-        Page(analysis, diagnosis, linked=linked, earlier=analysis.runs[:position])
+        Page(analysis, diagnosis, links=links, earlier=analysis.runs[:position])
         for position, diagnosis in enumerate(analysis.runs)
     ]
     sources = [source for source in analysis.sources if source.kind == "log"]

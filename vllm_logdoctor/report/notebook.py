@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from vllm_logdoctor.report.body import block_html, report_blocks
 from vllm_logdoctor.report.escape import shorten, visible
-from vllm_logdoctor.report.evidence import lines_by_anchor
 from vllm_logdoctor.report.model import Analysis
 
 if TYPE_CHECKING:
@@ -26,8 +25,7 @@ _STYLE = (
 
 def fragment(analysis: Analysis) -> str:
     """Return the report for a notebook cell: the verdict open, each section folded in."""
-    blocks = report_blocks(analysis, with_charts=False)
-    lines = lines_by_anchor(analysis)
+    blocks, lines = report_blocks(analysis, with_charts=False)
     top = 2 if len(analysis.runs) > 1 else 1
     parts = [_STYLE, '<div class="logdoctor">']
     open_section = False

@@ -24,14 +24,14 @@ class Page(Struct, frozen=True):
         analysis: everything.
         diagnosis: the run that the page is about.
         level: level of its title; sections are one deeper.
-        linked: whether citations are links to the lines (HTML).
+        links: where citations are links (HTML), the lines that were cited so far, by their anchors; else None.
         earlier: the runs before this one in the report.
     """
 
     analysis: Analysis
     diagnosis: Diagnosis
     level: int = 1
-    linked: bool = False
+    links: dict[str, Evidence] | None = None
     earlier: tuple[Diagnosis, ...] = ()
 
     @property
@@ -60,6 +60,11 @@ class Page(Struct, frozen=True):
         return self.analysis.repeated.get(self.run.number) if self.earlier else None
 
     @property
+    def linked(self) -> bool:
+        """Whether citations are links to the lines (HTML)."""
+        return self.links is not None
+
+    @property
     def findings(self) -> tuple[Finding, ...]:
         """All findings: urgent ones first, then by gain."""
         return urgent_first(self.run, self.diagnosis.findings)
@@ -82,14 +87,12 @@ class Page(Struct, frozen=True):
 
     def cite(self, evidence: Iterable[Evidence], limit: int = CITED) -> str:
         """Return line numbers in brackets, "[L7, L12]", with file names where there are several files."""
-        lines = list(dict.fromkeys((one.file, one.line) for one in evidence))
+        lines = list({(one.file, one.line): one for one in reversed(list(evidence))}.values())[::-1]
         if not lines:
             return ""
         shown = lines[: limit + (len(lines) == limit + 1)]  # "and 1 more" is no shorter than the line.
-        before = ["", *(file for file, _ in shown)]
-        named = [
-            self._place(file, line, file != last) for (file, line), last in zip(shown, before, strict=False)
-        ]
+        before = ["", *(one.file for one in shown)]
+        named = [self._place(one, one.file != last) for one, last in zip(shown, before, strict=False)]
         more = len(lines) - len(named)
         return f"[{', '.join(named)}{f' and {more} more' if more > 0 else ''}]"
 
@@ -103,10 +106,14 @@ class Page(Struct, frozen=True):
         name = file_name(self.analysis, evidence.file)
         return f"{name} L{evidence.line}" if name else f"L{evidence.line}"
 
-    def _place(self, file: str, line: int, named: bool) -> str:
-        name = file_name(self.analysis, file) if named else ""
-        words = f"{inline(name, 120)} L{line}" if name else f"L{line}"
-        return f"[{words}](#{anchor(self.analysis, file, line)})" if self.linked else words
+    def _place(self, evidence: Evidence, named: bool) -> str:
+        name = file_name(self.analysis, evidence.file) if named else ""
+        words = f"{inline(name, 120)} L{evidence.line}" if name else f"L{evidence.line}"
+        if self.links is None:
+            return words
+        target = anchor(self.analysis, evidence.file, evidence.line)
+        self.links.setdefault(target, evidence)
+        return f"[{words}](#{target})"
 
     def heading(self, text: str, deeper: int = 1) -> str:
         """Return a heading below the page's title; the text must be escaped."""
