@@ -94,7 +94,7 @@ FALLBACK = "--kv-cache-dtype is not supported by the V1 Engine. Falling back to 
     ],
 )
 def test_the_engine_generation(builder: Any, version: str | None, generation: str | None) -> None:
-    assert engine_generation(builder, Value(version, "reported") if version else None) == generation
+    assert engine_generation(builder, Value(version, "reported") if version else None)[0] == generation
 
 
 @for_each(
@@ -318,3 +318,16 @@ FAILED = [
 def test_requests_of_an_engine_inside_a_program_are_of_no_server(file: str, kind: str) -> None:
     lines = [ADDED, *(line.format(file=file) for line in FAILED)]
     assert vllm_logdoctor.analyze(lines).runs[0].run.kind == kind
+
+
+def test_the_line_that_shows_the_engine_is_kept_where_the_release_leaves_it_open() -> None:
+    frame = '  File "/opt/vllm/vllm/engine/multiprocessing/engine.py", line 380, in run_mp_engine\n'
+    head = "INFO 02-17 19:14:31 api_server.py:840] vLLM API server version {}\nINFO 02-17 19:14:32 api_server.py:206] loading\n"
+    (open_,) = vllm_logdoctor.analyze((head.format("0.7.2") + frame).encode()).runs
+    (told,) = vllm_logdoctor.analyze((head.format("0.5.1") + frame).encode()).runs
+    assert (open_.run.engine, [one.line for one in open_.run.engine_evidence]) == ("V0", [3])
+    assert (told.run.engine, told.run.engine_evidence) == ("V0", ())
+    assert (
+        "0.7.2, V0 engine | [L1, L3]"
+        in vllm_logdoctor.analyze((head.format("0.7.2") + frame).encode()).to_markdown()
+    )

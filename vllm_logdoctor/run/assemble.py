@@ -181,7 +181,7 @@ def _take_call(run: Run, builder: RunBuilder) -> None:
 def _identify(run: Run, builder: RunBuilder) -> None:
     run.version = version_of(builder)
     run.platform, run.platform_evidence = platform_of(builder, run.version)
-    run.engine = engine_generation(builder, run.version)
+    run.engine, run.engine_evidence = engine_generation(builder, run.version)
     command = builder.launches.own if run.launched_by else None
     run.kind = kind_of_run(builder) if command is None else "offline" if command.offline else "server"
     unnamed = run.kind == "unknown" or (run.launched_by and not run.accesses)

@@ -153,15 +153,29 @@ def _base(release: str) -> str:
     return release.partition(".post")[0]
 
 
-def engine_generation(builder: RunBuilder, version: Value | None) -> str | None:
-    """Return "V0" or "V1", or None where nothing tells."""
+def engine_generation(builder: RunBuilder, version: Value | None) -> tuple[str | None, tuple[Evidence, ...]]:
+    """Return "V0" or "V1", or None where nothing tells, and the line that shows it where the release alone does not."""
     seen = builder.messages.get("engine-config")
     if seen:
         event = seen.first[0]
-        if event.text("generation"):
-            return event.text("generation")
         site = event.record.call_site
-        return "V1" if site and site[0].endswith("core.py") else "V0"
+        of_site = "V1" if site and site[0].endswith("core.py") else "V0"
+        return event.text("generation") or of_site, (builder.evidence(event.record),)
+    of_release = _generation_of(version)
+    generation = _generation_in_lines(builder) or of_release
+    if generation is None:
+        old, new = builder.platform_hints["V0"], builder.platform_hints["V1"]
+        printed = version if version is not None and version.provenance == "reported" else None
+        if old != new:
+            generation = "V0" if old > new else "V1"
+        elif printed is not None and at_least(str(printed.value), "0.8.0") is False:
+            return "V0", ()
+    shown = builder.first_hints.get(generation or "") if generation != of_release else None
+    return generation, (builder.evidence(shown),) if shown is not None else ()
+
+
+def _generation_in_lines(builder: RunBuilder) -> str | None:
+    """Return the generation that lines tell which only one of them writes."""
     if "engine-v0-fallback" in builder.messages:
         return "V0"
     dumped = any(name in builder.messages for name in _CONFIG_DUMPS)
@@ -172,17 +186,16 @@ def engine_generation(builder: RunBuilder, version: Value | None) -> str | None:
     throughput = builder.messages.get("throughput")
     if throughput:
         return "V0" if "Pending" in throughput.first[0].text("rest") else "V1"
-    # A folder with a release in its name says nothing of what ran.
-    if version is not None and version.note != FROM_PATH:
-        if at_least(str(version.value), "0.11.0"):
-            return "V1"
-        if at_least(str(version.value), "0.6.4") is False:
-            return "V0"
-    old, new = builder.platform_hints["V0"], builder.platform_hints["V1"]
-    if old != new:
-        return "V0" if old > new else "V1"
-    printed = version if version is not None and version.provenance == "reported" else None
-    return "V0" if printed is not None and at_least(str(printed.value), "0.8.0") is False else None
+    return None
+
+
+def _generation_of(version: Value | None) -> str | None:
+    """Return the generation that a release alone tells; a folder with a release in its name says nothing of what ran."""
+    if version is None or version.note == FROM_PATH:
+        return None
+    if at_least(str(version.value), "0.11.0"):
+        return "V1"
+    return "V0" if at_least(str(version.value), "0.6.4") is False else None
 
 
 def platform_of(builder: RunBuilder, version: Value | None) -> tuple[str | None, tuple[Evidence, ...]]:

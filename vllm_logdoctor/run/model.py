@@ -234,6 +234,7 @@ class Run(Struct):
             "client" (a program that asks a server), "container" (a runtime that did not start one) or "unknown".
         router: whether a router before servers of vLLM wrote the log, in which no engine runs.
         engine: "V0", "V1" or None.
+        engine_evidence: the line that shows it, where the release alone does not.
         version: vLLM version; provenance "derived" where worked out from call sites.
         model: model name or path.
         platform: "cuda", "rocm", "tpu", "xpu", "cpu", "hpu", "npu", "neuron" or None.
@@ -275,6 +276,7 @@ class Run(Struct):
     engine_log: EngineLog | None = None
     kind: Kind = "unknown"
     engine: str | None = None
+    engine_evidence: tuple[Evidence, ...] = ()
     version: Value | None = None
     model: Value | None = None
     platform: str | None = None

@@ -93,8 +93,9 @@ def _software(page: Page) -> Iterator[Row]:
     version = page.run.version
     # An inferred release has no line, and the headline names it.
     if version is not None and not is_inferred(version):
-        engine = f", {page.run.engine} engine" if page.run.engine and page.run.kind != "build" else ""
-        yield ["vLLM", inline(release_words(version)) + engine, page.cite(version.evidence[:2])]
+        known = page.run.engine is not None and page.run.kind != "build"
+        engine, shown = (f", {page.run.engine} engine", page.run.engine_evidence) if known else ("", ())
+        yield ["vLLM", inline(release_words(version)) + engine, page.cite([*version.evidence[:2], *shown])]
     if own := options_of_fork(page.run):
         lines = [line for evidence in own.values() for line in evidence]
         yield ["modified: options that no release has", ", ".join(map(code, own)), page.cite(lines, 2)]
