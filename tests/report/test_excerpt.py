@@ -61,3 +61,9 @@ def test_a_line_is_quoted_with_at_most_180_characters() -> None:
     assert excerpt("w " * 90 + "w") == excerpt("w " * 90 + "w", limit=180)
     assert excerpt("x" * 180) == "x" * 180
     assert len(excerpt("x" * 181)) == 180
+
+
+def test_of_evidence_with_a_part_left_out_the_part_with_the_setting_is_quoted() -> None:
+    text = f"args: Namespace(model='{'m' * 90}', ... kv_cache_dtype='fp8', seed=0, {'x=1, ' * 30}..."
+    assert excerpt(text, limit=100).startswith("…kv_cache_dtype='fp8', seed=0")
+    assert excerpt(text, ["--kv-cache-dtype"], 100).startswith("…kv_cache_dtype='fp8'")

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from vllm_logdoctor.pipeline import Options, analyse
 from vllm_logdoctor.report import json, markdown
@@ -156,3 +157,10 @@ def test_a_script_that_quotes_a_start_and_writes_on_is_no_start_that_was_cut_off
 def test_times_of_a_run_over_midnight_have_their_day() -> None:
     assert moment_of(Run(started=86400.0 - 30, ended=86400.0 + 20), 86400.0) == "01-02 00:00:00"
     assert moment_of(Run(started=86400.0, ended=86400.0 + 20), 86400.0) == "00:00:00"
+
+
+def test_a_sum_of_drafts_cites_every_line_that_it_adds_up() -> None:
+    lines = [replace(drafted(10, 20, 1.5), evidence=replace(LINE, line=n)) for n in (4, 5, 6)]
+    found = drafts_of(Run(speculation=lines))
+    assert found is not None
+    assert [one.line for one in found.evidence] == [4, 5, 6]

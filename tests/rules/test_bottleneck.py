@@ -485,3 +485,18 @@ def test_a_log_without_load_says_which_requests_it_has(requests: int, said: str)
     run = a_run(messages=tuple(line.format(number) for number in range(requests)))
     run.startup_complete, run.config, run.measured = False, {}, {}
     assert said in bottleneck_of(run).reason
+
+
+def test_a_server_that_is_shut_down_without_a_request_says_how_long_it_was_up() -> None:
+    line = "INFO 10-29 13:01:{} [{}] {}"
+    text = analyze([
+        line.format("05", "api_server.py:1034", "vLLM API server version 0.15.1"),
+        line.format("07", "core.py:96", "Initializing a V1 LLM engine (v0.15.1) with config: model='org/m', speculative_config=None"),
+        line.format("35", "core.py:214", "init engine (profile, create kv cache, warmup model) took 8.74 seconds"),
+        "INFO:     Application startup complete.",
+        line.format("47", "launcher.py:110", "Shutting down FastAPI HTTP server."),
+    ]).to_markdown()  # fmt: skip
+    assert (
+        "was ready after 30 s and was shut down 12 s later; the log shows no request to the model [L4]"
+        in text
+    )

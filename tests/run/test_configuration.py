@@ -193,3 +193,11 @@ def test_what_the_engine_prints_confirms_what_was_asked_for_in_other_words(
 ) -> None:
     found = merged(stated({"speculative_config": asked}, {"speculative_config": printed}))
     assert (found["speculative_config"][1] == "explicit") is confirmed
+
+
+def test_the_part_with_the_setting_begins_and_ends_between_settings() -> None:
+    text = f"args: {'x' * 400}, 'seed': 9, {'model=some/name, ' * 40}"
+    (named,) = evidence_at((Evidence("vllm.log", 5, text[:300]),), text, "seed")
+    part = named.text.partition(" ... ")[2]
+    assert part.startswith("'seed': 9, ")
+    assert part.endswith("model=some/name, ...")

@@ -33,6 +33,8 @@ _SENTENCE = lazy_pattern(r"(?<=[\w)\]'\"`])[.!?](?= [A-Z])")
 # The class of an exception is no clause: what it says comes behind it.
 _CLAUSE = lazy_pattern(r"(?<=[\w)\]'\"`])(?<!Error)(?<!Exception)(?:[:;](?= )| (?=[(\[{]))")
 _COMMA = lazy_pattern(r"(?<=[\w)\]'\"`]),(?= )")
+_LEFT_OUT = " ... "
+"""What evidence of a long line has between its head and the part with the setting that it shows."""
 _IN_WORD = lazy_pattern(r"[\w.][\w.%]")
 
 
@@ -59,8 +61,14 @@ def excerpt(text: str, knobs: Iterable[str] = (), limit: int = 180) -> str:
     if len(said) <= limit:
         return said
     at = next((found for knob in knobs if (found := _place(said, knob)) >= 0), -1)
-    start = max(0, at - limit // 4) if at >= 0 else 0
-    start = min(start, max(0, len(said) - limit + 1))
+    if at < 0 and said.endswith(_LEFT_OUT.rstrip()) and _LEFT_OUT in said[:-limit]:
+        start = said.index(_LEFT_OUT) + len(_LEFT_OUT)
+    else:
+        start = max(0, at - limit // 4) if at >= 0 else 0
+        start = min(start, max(0, len(said) - limit + 1))
+        left_out = said.rfind(_LEFT_OUT, start, max(at, 0))
+        behind = left_out + len(_LEFT_OUT) if left_out >= 0 else said.find(" ", start, max(at, 0)) + 1
+        start = max(start, behind if start else 0)
     end = start + limit - 1 - (1 if start else 0)
     return ("…" if start else "") + _whole_words(said, start, end) + ("…" if end < len(said) else "")
 

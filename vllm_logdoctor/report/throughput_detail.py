@@ -19,7 +19,7 @@ class Drafts(Struct, frozen=True):
         acceptance: accepted of the drafted tokens in percent, or None.
         mean_length: tokens per step with the bonus token, by drafted tokens, or None.
         per_position: acceptance by position of the draft in percent, mean of the lines by drafted tokens.
-        evidence: the first and the last line.
+        evidence: the lines that were summed; of V0, which counts from its start, the first and the last one.
     """
 
     lines: int
@@ -45,10 +45,10 @@ def drafts_of(run: Run) -> Drafts | None:
     lines = run.speculation
     if not lines:
         return None
-    evidence = tuple(dict.fromkeys((lines[0].evidence, lines[-1].evidence)))
     if any(line.efficiency is not None for line in lines):
         # V0 counts from the start of the engine: its last line holds all.
         last = lines[-1]
+        evidence = tuple(dict.fromkeys((lines[0].evidence, last.evidence)))
         return Drafts(len(lines), last.accepted, last.drafted, last.acceptance, None, (), evidence)
     whole = len(lines) < MOST_GAUGES
     accepted, drafted = (_sum(values) for values in _counts(lines))
@@ -60,7 +60,7 @@ def drafts_of(run: Run) -> Drafts | None:
         acceptance,
         _mean_length(lines),
         _per_position(lines),
-        evidence,
+        tuple(line.evidence for line in lines),
     )
 
 

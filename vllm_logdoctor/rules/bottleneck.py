@@ -142,6 +142,8 @@ def _without_statistics(run: Run) -> Bottleneck:
         unknown = "; vLLM's lines do not show what it computed"
         after = f" and was shut down within {_AT_ONCE:.0f} s" if _ended_at_once(run) else unknown
         return Bottleneck("startup-only", f"The engine {ready}{after}")
+    if (stopped := _stopped_without_request(run)) is not None:
+        return stopped
     if run.startup_complete or run.config or run.measured or run.phases:
         part = "the" if run.startup_complete else "a part of the"
         return Bottleneck("startup-only", f"The log shows {part} start-up and no load")
@@ -167,6 +169,19 @@ def _without_statistics(run: Run) -> Bottleneck:
             f"{requests.count:,} received request{'s' if requests.count > 1 else ''} and no statistics lines"
         )
     return Bottleneck("startup-only", f"The log has {shown}")
+
+
+def _stopped_without_request(run: Run) -> Bottleneck | None:
+    """Return how long a server was up that was shut down and served nothing; None where its log does not show that."""
+    spans = [phase for phase in run.phases if phase.name in ("serving", "shutdown")]
+    up = next((phase for phase in spans if phase.name == "serving"), None)
+    if up is None or run.kind != "server" or run.outcome != "clean_shutdown" or not run.startup_seconds:
+        return None
+    words = (
+        f"The server was ready after {duration(run.startup_seconds)} and was shut down {duration(up.seconds)} later;"
+        " the log shows no request to the model"
+    )
+    return Bottleneck("startup-only", words, tuple(line for phase in spans for line in phase.evidence[:1]))
 
 
 def _ended_at_once(run: Run) -> bool:

@@ -164,8 +164,11 @@ def sample_lines(
 
 
 def distinct(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
-    """Return evidence without repeated lines, in order."""
-    return tuple({(line.file, line.line): line for line in evidence}.values())
+    """Return evidence without repeated lines, in order; of a long line that shows several settings the part with the first one."""
+    found: dict[tuple[str, int], Evidence] = {}
+    for line in evidence:
+        found.setdefault((line.file, line.line), line)
+    return tuple(found.values())
 
 
 def whole(value: Any) -> int | None:

@@ -189,8 +189,16 @@ def evidence_at(evidence: tuple[Evidence, ...], text: str, name: str) -> tuple[E
     found = min((place for one in names for place in islice(_places(one, text), 1)), default=None)
     if found is None:
         return evidence
-    part = text[max(0, found[0] - _BEFORE) : found[1] + _BEHIND]
-    return (replace(evidence[0], text=f"{shown[:_HEAD]} ... {part} ..."), *evidence[1:])
+    quoted = text[max(0, found[0] - 1)] in "'\""
+    part = _until_separator(text, found[0] - quoted, found[1] + _BEHIND)
+    return (replace(evidence[0], text=f"{_until_separator(shown, 0, _HEAD)} ... {part} ..."), *evidence[1:])
+
+
+def _until_separator(text: str, start: int, end: int) -> str:
+    """Return a part of a line that ends before a space: half a value is another value."""
+    part = text[start:end]
+    kept = part if end >= len(text) else part.rpartition(" ")[0]
+    return kept if len(kept) > len(part) // 2 else part
 
 
 def _places(name: str, text: str) -> Iterator[tuple[int, int]]:

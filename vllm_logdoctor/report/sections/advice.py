@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.alternatives import ways_beside
 from vllm_logdoctor.report.effects import action_words, effect_words
 from vllm_logdoctor.report.escape import code, prose
@@ -17,6 +18,8 @@ from vllm_logdoctor.report.state import failed_request, of_little_load
 from vllm_logdoctor.report.steps import avoidance, worthwhile
 from vllm_logdoctor.rules.model import Finding
 
+# A 16-bit KV cache (`--kv-cache-dtype auto`), if half the capacity is enough
+_FLAG = lazy_pattern(r"--[a-z][a-z0-9-]+")
 _QUOTED = 2
 _QUOTE = 150
 _RATE = " throughput: "
@@ -102,7 +105,8 @@ def _steps(words: Sequence[str]) -> str:
 
 
 def _quoted(page: Page, finding: Finding) -> str:
-    evidence, knobs = finding.evidence, [change.knob for change in finding.changes]
+    evidence, named = finding.evidence, [change.knob for change in finding.changes]
+    knobs = [*named, *(flag for words in named for flag in _FLAG.findall(words))]
     shown = [
         f"{code(excerpt(one.text, knobs, _STATISTICS if _RATE in one.text else _QUOTE))} {page.cite([one])}"
         for one in evidence[:_QUOTED]
