@@ -85,3 +85,19 @@ def test_one_sample_is_drawn_at_its_place_on_a_readable_scale(analysis: Analysis
     run.samples = [replace(run.samples[0], time=START, generation=0.0)]
     (axes, _) = Plots(run).throughput().axes
     assert axes.get_ylim() == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("title", "note"),
+    [
+        ("Generation throughput", "tokens/s, 3,000 points, each the mean of 2"),
+        ("KV cache", "%, 3,000 points, each the highest of 2"),
+    ],
+)
+def test_of_lines_in_one_point_rates_are_averaged_and_levels_keep_their_highest(
+    analysis: Analysis, title: str, note: str
+) -> None:
+    run = analysis.runs[0].run
+    run.samples = [replace(run.samples[n % 30], time=START + 10.0 * n) for n in range(6000)]
+    (chart,) = [chart for chart in serving_charts(run) if chart.title.startswith(title)]
+    assert chart.note.startswith(note)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 from functools import cache
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -14,6 +16,7 @@ from tests.failure.test_naming import LOAD, at_start
 from tests.report.synthetic import make_analysis
 from vllm_logdoctor import analyze
 from vllm_logdoctor.report import markdown
+from vllm_logdoctor.report.escape import inline
 from vllm_logdoctor.report.reader import reader
 
 HOSTILE = [
@@ -251,3 +254,30 @@ def test_the_first_line_names_the_logs_and_no_file_that_was_skipped(tmp_path):
     text = markdown.render(analyse(inputs_from(inputs), Options()))
     assert "logdoctor.md" in text
     assert "logdoctor.md" not in text.partition("\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("heading", "room"),
+    [
+        ("# 2 runs", {96, 120, 200}),  # a title, the file beside a line number, the file of a log
+        ("## Run 1", {96, 120, 160, 230}),
+        ("#### 1.", {120, 140, 160, 400}),
+        ("### Load", {69, 70, 76, 120}),
+        ("### Timeline", {60, 120}),
+        ("### Configuration", {120, 158, 160}),
+        ("### Model, hardware, software", {60, 120, 394}),
+        ("## What was read", {120, 132, 200}),
+    ],
+)
+def test_a_name_without_end_takes_the_room_of_its_place_in_the_report(heading: str, room: set[int]) -> None:
+    report = markdown.render(make_analysis("q" * 700, failure=True, runs=2))
+    section = report[report.index(f"\n{heading}" if heading != "# 2 runs" else heading) + 1 :]
+    section = section[: section.index("\n#") if "\n#" in section else None]
+    assert {len(name) for name in re.findall("q{16,}…", section)} == room
+
+
+@pytest.mark.parametrize("piece", ["q", "q.", "_", "-", "a:", "~/."])
+def test_a_word_without_end_is_read_once(piece: str) -> None:
+    began = time.process_time()
+    inline(piece * 2000)
+    assert time.process_time() - began < 1.0

@@ -216,3 +216,10 @@ def test_a_part_of_a_part_is_no_row_of_the_start() -> None:
         "profiling, KV cache, warm-up",
     ]
     assert not shown[at + 3].strip()
+
+
+def test_the_curves_of_the_load_begin_right_below_their_title() -> None:
+    shown = lines_of(make_analysis())
+    title = next(number for number, line in enumerate(shown) if line.startswith("Load: "))
+    assert shown[title].endswith("30 statistics lines")
+    assert shown[title + 1].strip().startswith("generation")

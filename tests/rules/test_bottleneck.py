@@ -179,6 +179,12 @@ def test_a_period_cites_the_lines_that_show_its_figures_and_no_line_twice() -> N
     assert [line.line for line in period.evidence] == [103, 106]
 
 
+def test_a_period_says_nothing_of_a_cache_whose_use_is_not_printed() -> None:
+    printed = load((3, {"running": 3, "generation": 50.0}))
+    (period,) = bottleneck_of(a_run(samples=[replace(one, kv_usage=None) for one in printed])).periods
+    assert period.reason == "up to 3 running, 0 waiting"
+
+
 def test_the_worst_line_comes_first_in_the_evidence() -> None:
     run = a_run(
         samples=load(

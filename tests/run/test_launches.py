@@ -119,6 +119,12 @@ def test_the_last_command_before_a_server_counts() -> None:
     assert only_run(text(commands, SERVER)).setting("max_num_seqs") == 16
 
 
+def test_a_command_behind_a_server_whose_own_lines_are_not_in_the_log_is_no_run() -> None:
+    assert (
+        only_run(text(SERVER, stop(), ["$ vllm serve org/m --max-num-seqs 16"])).outcome == "clean_shutdown"
+    )
+
+
 def test_a_command_behind_a_server_is_the_next_ones() -> None:
     second = [line.replace("10:0", "11:0") for line in SERVER]
     first_run, second_run = runs(

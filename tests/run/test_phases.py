@@ -287,6 +287,17 @@ def test_a_phase_does_not_begin_before_the_line_that_it_follows() -> None:
     assert graphs.start == graphs.end - 15  # type: ignore[operator]
 
 
+def test_the_line_that_a_phase_follows_may_be_of_another_process() -> None:
+    """The engine core sizes the cache, a worker captures the graphs."""
+    of_core = OLD.replace(
+        "INFO 03-04 10:00:55 gpu_executor", "(EngineCore_0 pid=8) INFO 03-04 10:00:55 gpu_executor"
+    )
+    graphs = named(
+        only_run(of_core.replace("finished in 13 secs", "finished in 15.6 secs") + SERVING), "graph-capture"
+    )
+    assert graphs.start == graphs.end - 15  # type: ignore[operator]
+
+
 def test_whole_seconds_of_the_clock_take_nothing_from_a_printed_length() -> None:
     engine = "INFO 03-04 10:01:10 llm_engine.py:449] init engine (profile, create kv cache, warmup model) took 22.63 seconds\n"
     routes = OLD.index("INFO 03-04 10:01:11")

@@ -24,7 +24,7 @@ _FULL_STOPS = lazy_pattern(r"(?<=[\w)`\"'])\.\.(?=\s|$)")
 _CODE = lazy_pattern(r"`([^`]+)`")
 # what Markdown viewers turn into a link or a mention by themselves; and flags, __names__, ~/paths and *.patterns, which read better as code
 _LINK = lazy_pattern(
-    r"\S*(?:://|www\.|@|(?<!\w)#\d|\w[\w.+-]*:[/\\]{1,2})\S*|(?<!\S)--[a-z][a-z0-9.-]*[a-z0-9]"
+    r"(?<!\S)\S*(?:://|www\.|@|(?<!\w)#\d|\w[.+-]*:[/\\])\S*|(?<!\S)--[a-z][a-z0-9.-]*[a-z0-9]"
     r"|(?<![\w.])_+[a-z]\w*(?:\(\))?|(?<!\S)~/[\w./-]*\w|(?<!\S)\*\.[\w-]+",
     re.IGNORECASE,
 )

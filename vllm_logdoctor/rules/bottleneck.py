@@ -435,13 +435,14 @@ def _period(
     samples = [span.sample for span in spans]
     running = max(sample.running or 0 for sample in samples)
     waiting = max(sample.waiting or 0 for sample in samples)
-    usage = max(sample.kv_usage or 0.0 for sample in samples)
+    usage = max((sample.kv_usage for sample in samples if sample.kv_usage is not None), default=None)
     begins = name == "client-limited" and len(samples) == 1 and waiting > 1
     seen = f"{'requests began to arrive:' if begins else 'up to'} {running:,} running, {waiting:,} waiting"
     if not running and not waiting:
         seen = "no request" if name == "idle" else "each request ended before the next statistics line"
     still = name == "none-clear" and not any(sample.generation or sample.prompt for sample in samples)
-    reason = f"{seen}, KV cache {usage:g} %{', no token computed' if still else ''}{_mixture(limits)}"
+    cache = f", KV cache {usage:g} %" if usage is not None else ""
+    reason = f"{seen}{cache}{', no token computed' if still else ''}{_mixture(limits)}"
     # The lines that show the figures of the reason.
     most = (max(samples, key=lambda sample: sample.running or 0), max(samples, key=queue_first))
     shown = {
