@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.rules.making import a_run, advice, knobs, load
+from tests.tables import for_each
 
 BUSY = {"running": 8, "generation": 400.0, "prompt": 40.0, "kv": 3.0}
 PROMPTS = {"running": 1, "generation": 14.5, "prompt": 4373.0, "kv": 1.5}
@@ -157,6 +158,24 @@ def test_what_doubles_the_cache_comes_before_what_leaves_it_the_limit() -> None:
 
 def test_where_the_card_is_not_known_the_answers_stay_as_they_are() -> None:
     assert full_cache() == {"--gpu-memory-utilization": 0.9}
+
+
+@for_each(
+    ("kept", "waiting", "seats", "falls_to_0", "stays_full"),
+    [(0.85, 200, 512, False, True), (0.3, 50, 512, True, False), (0.3, 200, 256, False, False)],
+)
+def test_what_to_check_is_what_the_change_brings_and_not_an_empty_queue_at_any_price(
+    kept: float, waiting: int, seats: int, falls_to_0: bool, stays_full: bool
+) -> None:
+    run = a_run(
+        set={"gpu_memory_utilization": kept, "max_num_seqs": seats},
+        measured={"kv_cache_tokens": 400_000, "available_kv_cache_gib": 80 * kept - 19.4, "model_weights_gib": 16.5},
+        samples=load((20, {"running": 200, "waiting": waiting, "kv": 99.0})),
+        version="0.16.0",
+    )  # fmt: skip
+    check = advice(run)["kv-cache-preemption"].verify
+    assert ("`Waiting` drops to 0" in check) is falls_to_0
+    assert ("stays full" in check) is stays_full
 
 
 def test_preemptions_without_statistics_state_no_time_and_no_usage() -> None:

@@ -42,6 +42,13 @@ SAME_CACHE = "Raising --max-num-seqs alone: more requests would share the same f
 ONLY_WHEN_WAITING = (
     "more room for the cache once requests wait or preemptions are printed: until then it buys nothing"
 )
+_MORE_RUN = "More requests run at once (`Running`) at the same load"
+_CHECKS = {
+    "client": "KV cache usage stays below 90 % and `Waiting` drops to 0",
+    "max_num_seqs": "KV cache usage stays below 90 % and `Running` reaches max_num_seqs, for which the rest still waits",
+    "KV cache": f"{_MORE_RUN}; the cache stays full, and others still wait for it",
+}
+"""What to look for with the change made, by what limits then."""
 # The CPU backend says that nobody chose the size of its cache.
 CACHE_BY_DEFAULT = (
     "environment-variable-vllm-cpu-kvcache-space-gb",
@@ -68,6 +75,7 @@ def kv_cache_preemption(case: RuleContext) -> Advice | None:
         room = Room((), None, ())  # The slots are full, not the cache.
     shorter = (_shorter_requests(case, few, many),) if few else ()
     larger = "; `GPU KV cache size` is larger" if room.changes and not prompts else ""
+    reached = room.effect.next_limit if room.effect is not None else ""
     found = Advice(
         _what_is_full(case, full, few, waiting)
         + (_EMPTIES_AS_FAST if prompts else _preemptions(case, full))
@@ -90,7 +98,7 @@ def kv_cache_preemption(case: RuleContext) -> Advice | None:
         alternatives=room.alternatives,
         # The log does not tell a full cache of few requests from a low max_num_seqs, which raising would lift.
         avoid="" if few else "; ".join((SAME_CACHE, *no_room(case))),
-        verify=f"KV cache usage stays below 90 % and `Waiting` drops to 0{larger}.",
+        verify=f"{_CHECKS.get(reached, _MORE_RUN)}{larger}.",
     )
     more_at_once = f"`Waiting` drops to 0, and more than {plural(few, 'request')} run at once."
     return (
