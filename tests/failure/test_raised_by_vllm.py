@@ -159,3 +159,26 @@ def test_a_shape_that_torch_refuses_is_no_condition_of_vllm():
     assert not named("v1/executor/multiproc_executor.py", f"RuntimeError: {quoted}").startswith(
         "settings-refused"
     )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "leads"),
+    [
+        ("KeyError: <vllm.config.ModelConfig object at 0x7f0011>", "KeyError: 'No limits for this model. Did you set them?'", True),
+        ("KeyError: 'spiral'", "ValueError: No embedding has the name 'spiral' here", True),
+        ("KeyError: 'spiral'", "ValueError: the embeddings were not made", False),
+        ("TypeError: 4 values for 3 places", "RuntimeError: the layers of the model were not made", False),
+    ],
+)  # fmt: skip
+def test_an_exception_that_explains_the_one_that_it_was_raised_from_leads(first, second, leads):
+    head = "(EngineCore_DP0 pid=12) ERROR 05-01 10:00:31 [core.py:780] "
+    frame = '  File "/opt/site-packages/vllm/multimodal/tables.py", line {}, in find'
+    lines = [
+        *("Traceback (most recent call last):", frame.format(7), "    return self.rows[key]", first, ""),
+        *("The above exception was the direct cause of the following exception:", ""),
+        *("Traceback (most recent call last):", frame.format(9), "    raise error from exc", second),
+    ]
+    log = "\n".join(
+        [*LOG.split("\n")[:2], f"{head}EngineCore failed to start.", *(head + one for one in lines)]
+    )
+    assert root(log).evidence[0].text.endswith(second if leads else first)

@@ -34,6 +34,9 @@ _WARNING = lazy_pattern(
 )
 # Error retrieving file list: [Errno -3] Temporary failure in name resolution, retrying 1 of 2
 _ANNOUNCES_RETRY = lazy_pattern(r"(?i)\bretrying\b|\bwill (?:be )?retr(?:y|ied)\b|\bretry \d+ (?:of|/) ?\d+")
+# <vllm.config.ModelConfig object at 0x7f0011223344>
+_ADDRESS = lazy_pattern(r"<[^<>\n]{1,200} at 0x[0-9a-f]+>")
+_FEWEST_WORDS = 4
 _BAD_ENDS = frozenset({"crashed_at_startup", "crashed_while_serving", "truncated", "unknown", "killed"})
 _BEFORE_LINES = 20
 _GUESS = 40
@@ -128,10 +131,24 @@ def _from_blocks(
 
 
 def _was_handled(one: _Candidate, raised: Sequence[Raised]) -> bool:
-    """Return whether no rule knows an exception during whose handling another was raised: that one left the code."""
+    """Return whether no rule knows an exception that another one replaced: raised during its handling, or raised from it to explain it."""
     following = (after for before, after in pairwise(raised) if before is one.observation.raised)
     unknown = one.named is None or one.named.rule.id in _LAST_RESORT
-    return unknown and any(after.link == "context" for after in following)
+    return unknown and any(
+        after.link == "context" or (after.link == "cause" and _explained_by(one.observation.raised, after))
+        for after in following
+    )
+
+
+def _explained_by(first: Raised | None, after: Raised) -> bool:
+    """Return whether an exception was raised to explain a first one, which is without words or states a key that this one names.
+
+    KeyError: <tiny.Config object at 0x7f00>      KeyError: 'rope'  ->  ValueError: Unknown embedding 'rope'
+    """
+    if first is None or len(after.text.split()) < _FEWEST_WORDS:
+        return False
+    key = first.text.strip().strip("'\"")
+    return not key or bool(_ADDRESS.fullmatch(key)) or (first.name == "KeyError" and key in after.text)
 
 
 def _repeats(context: FailureContext, number: int) -> bool:

@@ -57,7 +57,10 @@ def stated_cause(raised: Raised) -> str:
         )
     if raised.name == "JSONDecodeError" and raised.text.startswith(_NO_JSON):
         return "The text that was parsed as JSON is empty or does not begin with JSON"
-    stated = _FIRST_SENTENCE.match(raised.text)
+    text = (
+        raised.text.strip("'\"") if raised.name == "KeyError" else raised.text
+    )  # It prints its text as a key.
+    stated = _FIRST_SENTENCE.match(text)
     refuses = bool(raised.frames) and raised.frames[-1].code.startswith("raise ")
     if not refuses or stated is None or len(stated[0].split()) < _FEWEST_WORDS:
         return ""
