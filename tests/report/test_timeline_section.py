@@ -283,3 +283,10 @@ def test_limits_over_time_are_shown_where_they_change_a_few_times(
 def test_nothing_is_known_of_a_log_without_phases_and_load() -> None:
     assert text(a_run(outcome="running")) == ""
     assert text(a_run(outcome="clean_shutdown", samples=load((2, {"running": 3})))) == ""
+
+
+@for_each(("kind", "shown"), [("server", "the client sets the pace"), ("offline", "no prompt waits")])
+def test_the_end_of_a_batch_has_no_client(kind: str, shown: str) -> None:
+    periods = (period("kv-cache-limited", 9), period("client-limited", 9, 50))
+    found = text(started(LOAD, kind=kind), limit=Bottleneck("kv-cache-limited", "x", periods=periods))
+    assert f"| {shown} |" in found

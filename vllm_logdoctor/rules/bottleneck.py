@@ -248,6 +248,7 @@ def _overall(load: Load, seconds: Mapping[BottleneckName, float]) -> BottleneckN
     return max(others, key=lambda name: seconds.get(name, 0.0))
 
 
+BEGINS = "requests began to arrive:"
 _MEANING: dict[BottleneckName, str] = {
     "idle": "No request reached the engine {span}",
     "client-limited": "The client set the pace {span}: the queue was empty",
@@ -293,17 +294,20 @@ def _reason(run: Run, name: BottleneckName, load: Load, limits: Sequence[Bottlen
     if name == "kv-cache-limited" and most:
         running = max(span.sample.running or 0 for span in shown)
         words += f": up to {most:,} request{'s' if most > 1 else ''} waited while at most {running:,} ran"
+    # A batch that is given at once ends: nothing is left to send, and nobody sets a pace.
+    tail = others.pop("by the client", 0) if run.kind == "offline" else 0
     named = [
         f"{by} ({_lines(number)})" for by, number in sorted(others.items(), key=lambda one: -one[1]) if number
     ]
     words += f". Otherwise limited {_listed(named)}" if named else ""
+    few = "At most 1" if any(span.waits for span in spans.get("client-limited", ())) else "No"
+    words += f". {few} prompt waited in {_lines(tail)}" if tail else ""
     unclear = load.lines_of(spans.get("none-clear", ()))
     words += f". No clear limit in {_lines(unclear)}" if unclear else ""
     words += f". Requests had just arrived in {_lines(load.lines_of(arrived))}" if arrived else ""
     if run.kind == "offline":
         for said in ("the client set the pace", "The client set the pace"):
             words = words.replace(said, f"{said[0]}he program gave no more prompts")
-        words = words.replace("by the client", "by the program")
     return words
 
 
@@ -437,7 +441,7 @@ def _period(
     waiting = max(sample.waiting or 0 for sample in samples)
     usage = max((sample.kv_usage for sample in samples if sample.kv_usage is not None), default=None)
     begins = name == "client-limited" and len(samples) == 1 and waiting > 1
-    seen = f"{'requests began to arrive:' if begins else 'up to'} {running:,} running, {waiting:,} waiting"
+    seen = f"{BEGINS if begins else 'up to'} {running:,} running, {waiting:,} waiting"
     if not running and not waiting:
         seen = "no request" if name == "idle" else "each request ended before the next statistics line"
     still = name == "none-clear" and not any(sample.generation or sample.prompt for sample in samples)

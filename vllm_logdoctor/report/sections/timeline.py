@@ -13,6 +13,7 @@ from vllm_logdoctor.report.key_figures import start_of
 from vllm_logdoctor.report.naming import LIMITS, accelerator_unit, accelerators, phase_words
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.serving import FEW_LINES
+from vllm_logdoctor.rules.bottleneck import BEGINS, ServingPeriod
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.model import Evidence, Phase
@@ -257,9 +258,16 @@ def _periods(page: Page) -> list[str]:
         [
             moment_of(page.run, period.start),
             moment_of(page.run, period.end),
-            LIMITS.get(period.name, period.name),
+            _limit_words(page, period),
             prose(period.reason) + page.cited(period.evidence, 2),
         ]
         for period in periods
     ]
     return ["Limits over time:", "", *table(["from", "to", "limit", "load"], rows), ""]
+
+
+def _limit_words(page: Page, period: ServingPeriod) -> str:
+    """Return a limit in words; a batch has no client, and nothing is left to send at its end."""
+    if period.name == "client-limited" and page.run.kind == "offline":
+        return "prompts arrive" if period.reason.startswith(BEGINS) else "no prompt waits"
+    return LIMITS.get(period.name, period.name)
