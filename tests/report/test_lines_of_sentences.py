@@ -151,3 +151,16 @@ def test_a_line_end_that_a_viewer_wrote_out_is_no_part_of_a_message() -> None:
     text = report(lines)
     assert "`IndexError: list index out of range` [L5]" in text
     assert "EngineCore hit an exception" not in text.partition("## What broke")[2]
+
+
+def test_what_stands_above_an_error_without_a_traceback_is_cited_where_the_rule_knows_it_by_that() -> None:
+    lines = [
+        "Building wheels for collected packages: vllm",
+        "  -- The CUDA compiler identification is unknown",
+        "  Compiler: /usr/bin/nvcc",
+        "  ptxas tmp/Id.ptx, line 9; fatal   : Unsupported .version 7.5; current version is '6.3'",
+        "  error: subprocess-exited-with-error",
+    ]
+    found = cited(lines, "with nvcc of the distribution")
+    assert place(lines, "/usr/bin/nvcc") in found
+    assert place(lines, "Unsupported .version") in found

@@ -27,6 +27,9 @@ def lines_shown(words: str, named: RuleMatch, known_by: str) -> Iterator[Record]
         named: what was seen, and the rule that knows it.
         known_by: the expression by which the rule knows its frames, "" where it needs none.
     """
+    if named.signature.near:
+        above = expression(named.signature.near)
+        yield from (one for one in named.supporting if above.search(one.message[:_SEARCHED]))
     block, raised = named.observation.block, named.observation.raised
     if block is None or raised is None:
         return
@@ -36,9 +39,6 @@ def lines_shown(words: str, named: RuleMatch, known_by: str) -> Iterator[Record]
         yield from (frame.record for frame in raised.frames[-1:])
     yield from (one.record for one in _known_by(known_by, frames, raised))
     yield from [one for one in block.records if _LATER in words and _REPORTED_LATER in one.message][:1]
-    if named.signature.near:
-        above = expression(named.signature.near)
-        yield from (one for one in named.supporting if above.search(one.message[:_SEARCHED]))
     phase = str(named.values.get("phase_words") or "")
     shown = phase_shown(block)[1] if phase and phase in words else None
     if shown is not None:
