@@ -444,3 +444,22 @@ def test_a_phase_begins_in_the_likeliest_second_of_a_clock_that_cuts_fractions()
     capture = named(run, "graph-capture")
     assert capture.start % 60 == 38
     assert capture.seconds == 2.03
+
+
+def test_a_start_that_fails_in_the_weights_of_the_draft_model_has_a_phase_for_them() -> None:
+    worker = "(Worker_TP0 pid=7) {} 03-04 10:0{} {}"
+    size = "[weight_utils.py:901] Filesystem type for checkpoints: GPFS. Checkpoint size: {} GiB. Available RAM: 272.15 GiB."
+    lines = [
+        *start("0.17.0")[:1],
+        worker.format("INFO", "1:00", "[model_runner.py:281] Loading model from scratch..."),
+        worker.format("INFO", "1:02", size.format(370.41)),
+        worker.format("INFO", "5:00", "[default_loader.py:535] Loading weights took 238.00 seconds"),
+        worker.format("INFO", "5:01", size.format(5.87)),
+        worker.format("ERROR", "5:06", "[multiproc_executor.py:901] WorkerProc failed to start."),
+    ]
+    run = only_run("".join(line + "\n" for line in lines))
+    whole = named(run, "load-weights")
+    served, draft = (phase for phase in run.phases if phase.name == "read-weights")
+    assert (whole.seconds, [one.line for one in whole.evidence]) == (246, [2, 6])
+    assert (draft.seconds, draft.process, draft.parent) == (5, "Worker_TP0 (draft model)", "load-weights")
+    assert "draft" not in served.process

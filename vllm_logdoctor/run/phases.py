@@ -379,9 +379,15 @@ def _startup(run: Run, builder: RunBuilder, timed: Sequence[Phase], ready: _Mome
     ):
         parts.append(_span("engine-start", position, loading.time, loading.evidence, "startup"))
         # What follows the reading is not always loading.
-        read = [phase.end for phase in timed if phase.name == "read-weights" and phase.end is not None]
-        position = max(read, default=end)
-        parts.append(_span("load-weights", loading.time, position, loading.evidence, "startup"))
+        read = [phase for phase in timed if phase.name == "read-weights" and phase.end is not None]
+        last = max(read, key=lambda phase: phase.end or 0.0, default=None)
+        position = last.end if last is not None and last.end is not None else end
+        shown = last.evidence if last is not None else ()
+        if last is not None and (draft := _moment(builder, "checkpoint-size", after=position)):
+            span = _span("read-weights", draft.time, end, draft.evidence, "load-weights")
+            parts.append(replace(span, process=f"{last.process.partition(' (')[0]} (draft model)".strip()))
+            position, shown = end, reached.evidence if reached else ()
+        parts.append(_span("load-weights", loading.time, position, (*loading.evidence, *shown), "startup"))
     if end - position >= SHORTEST_GAP:
         parts.append(_span("unexplained", position, end, (), "startup"))
     return [_span("startup", run.started, end, ready.evidence if ready else ()), *parts]
