@@ -125,6 +125,10 @@ def test_other_ways_are_listed_beside_it(run: Run, ways: list[str]) -> None:
         ({"messages": (A100,)}, False),
         ({"version": "0.9.2"}, False),
         ({"version": "0.10.0"}, True),
+        # A source build without a release number.
+        ({"version": "0.1.dev900+g1234567", "engine": "V1"}, False),
+        ({"version": "0.1.dev900+g1234567", "engine": "V1", "messages": (H100,)}, True),
+        ({"version": "0.1.dev900+g1234567", "engine": "V0", "messages": (H100,)}, False),
         ({"platform": "rocm"}, False),
         ({"model": QWEN}, False),
         ({"set": {"dtype": "float32"}}, False),

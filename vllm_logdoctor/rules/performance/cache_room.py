@@ -111,7 +111,8 @@ def _enough(case: RuleContext, rooms: Sequence[Room]) -> Room:
 
 def can_use_fp8_cache(case: RuleContext) -> bool:
     """Return whether an fp8 cache is a sound proposal: a CUDA run of 0.10 or later whose cache has 16-bit elements, on a card that
-    computes in fp8 or is not known, and no model whose answers it is known to break.
+    computes in fp8 or is not known, and no model whose answers it is known to break. A source build without a release number
+    has to be a V1 engine on a card that is known.
     """
     run = case.run
     if fp8_cache_breaks_answers(run):
@@ -119,8 +120,11 @@ def can_use_fp8_cache(case: RuleContext) -> bool:
     plain = str(run.in_effect("kv_cache_dtype") or "auto") == "auto" and str(
         run.setting("dtype") or "bfloat16"
     ) in ("bfloat16", "float16", "auto", "half")
-    able = run.platform == "cuda" and capability_of(run).most >= ARITHMETIC
-    return able and plain and bool(at_least(case.version, "0.10.0"))
+    card = capability_of(run)
+    recent = at_least(case.version, "0.10.0")
+    if recent is None and case.version:
+        recent = run.engine == "V1" and card.least >= ARITHMETIC
+    return run.platform == "cuda" and card.most >= ARITHMETIC and plain and bool(recent)
 
 
 def _drop_fixed_size(case: RuleContext, memory: Memory | None) -> Room | None:
