@@ -158,6 +158,15 @@ def test_requests_that_name_none_of_two_servers_are_counted_for_neither() -> Non
     assert "2 access lines name none of the servers" in report.to_markdown()
 
 
+def test_requests_that_name_none_of_two_servers_are_of_the_one_that_did_not_break() -> None:
+    starts = woven(start(pid=1, model="org/a"), start(pid=90, model="org/b"))
+    broken = [
+        "(EngineCore_DP0 pid=91) ERROR 03-04 10:01:10 [core.py:842] Traceback (most recent call last):",
+        "(EngineCore_DP0 pid=91) ERROR 03-04 10:01:10 [core.py:842] ValueError: one step failed",
+    ]
+    assert requests_of(runs(starts, broken, bare(answers(5)))) == {"org/a": 5, "org/b": 0}
+
+
 def bare(lines: list[str]) -> list[str]:
     """Take the names of processes away, as releases before 0.10 wrote no others."""
     return [line.split(") ", 1)[1] for line in lines]
