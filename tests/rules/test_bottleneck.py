@@ -167,24 +167,6 @@ def test_a_cpu_that_makes_less_than_a_token_a_second_is_the_hosts_limit() -> Non
     assert bottleneck_of(run).name == "host-limited"
 
 
-def test_a_period_cites_the_lines_that_show_its_figures_and_no_line_twice() -> None:
-    steady, most, full = (
-        {"running": r, "generation": 50.0, "kv": kv} for r, kv in ((3, 1.0), (5, 2.0), (4, 9.0))
-    )
-    run = a_run(
-        set={"max_num_seqs": 8}, samples=load((3, steady), (1, most), (2, steady), (1, full), (1, steady))
-    )
-    (period,) = bottleneck_of(run).periods
-    assert period.reason == "up to 5 running, 0 waiting, KV cache 9 %"
-    assert [line.line for line in period.evidence] == [103, 106]
-
-
-def test_a_period_says_nothing_of_a_cache_whose_use_is_not_printed() -> None:
-    printed = load((3, {"running": 3, "generation": 50.0}))
-    (period,) = bottleneck_of(a_run(samples=[replace(one, kv_usage=None) for one in printed])).periods
-    assert period.reason == "up to 3 running, 0 waiting"
-
-
 def test_the_worst_line_comes_first_in_the_evidence() -> None:
     run = a_run(
         samples=load(

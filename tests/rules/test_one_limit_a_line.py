@@ -6,6 +6,7 @@ import re
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.rules.making import a_run, advice, load
 from vllm_logdoctor.rules.bottleneck import bottleneck_of
@@ -78,3 +79,27 @@ def test_a_finding_on_a_limit_counts_the_lines_that_the_verdict_counts(
             ]
             assert of_all(finding.explanation) == (of_the_run.lines_of(held), of_the_run.lines)
     assert sum(period.samples for period in bottleneck_of(run).periods) == len(limits)
+
+
+def test_a_period_says_nothing_of_a_cache_whose_use_is_not_printed() -> None:
+    printed = load((3, {"running": 3, "generation": 50.0}))
+    (period,) = bottleneck_of(a_run(samples=[replace(one, kv_usage=None) for one in printed])).periods
+    assert period.reason == "up to 3 running, 0 waiting"
+
+
+def test_only_a_line_behind_which_the_client_set_the_pace_is_one_at_which_requests_began_to_arrive() -> None:
+    queued = {"running": 8, "waiting": 9, "kv": 5.0}
+    (period,) = bottleneck_of(a_run(set={"max_num_seqs": 8}, samples=load((1, queued)))).periods
+    assert period.reason == "up to 8 running, 9 waiting, KV cache 5 %"
+
+
+def test_a_period_cites_the_lines_that_show_its_figures_and_no_line_twice() -> None:
+    steady, most, full = (
+        {"running": r, "generation": 50.0, "kv": kv} for r, kv in ((3, 1.0), (5, 2.0), (4, 9.0))
+    )
+    run = a_run(
+        set={"max_num_seqs": 8}, samples=load((3, steady), (1, most), (2, steady), (1, full), (1, steady))
+    )
+    (period,) = bottleneck_of(run).periods
+    assert period.reason == "up to 5 running, 0 waiting, KV cache 9 %"
+    assert [line.line for line in period.evidence] == [103, 106]
