@@ -68,6 +68,12 @@ def test_a_crash_comes_with_its_process_its_last_sign_of_life_and_the_settings()
     assert shown.concluded[0].kind == "failure"
 
 
+def test_a_conclusion_says_which_part_it_has_in_the_failure_and_an_advice_says_none() -> None:
+    assert "- Concluded (root failure, confidence " in excerpt_of(CRASH).to_markdown()
+    served = analyze(FIXTURES / "vllm-0.11.2-kv-starved.log").excerpt().to_markdown()
+    assert "- Concluded (performance, confidence " in served
+
+
 def test_the_load_is_there_where_requests_were_served() -> None:
     served = analyze(FIXTURES / "vllm-0.11.2-kv-starved.log").excerpt()
     assert ("answered", "56 requests, all 200") in [(one.name, one.value) for one in served.load]

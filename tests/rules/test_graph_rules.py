@@ -40,6 +40,12 @@ def test_lines_at_whose_ends_no_request_ran_show_no_usual_number() -> None:
     assert "running request" not in found.explanation
 
 
+def test_where_half_of_the_lines_show_no_request_the_usual_number_is_none_and_the_most_is_said() -> None:
+    lines = load((6, {"running": 0, "generation": 9.0}), (3, {"running": 2, "generation": 60.0}))
+    found = advice(a_run(set=EAGER, samples=lines))["eager-mode"]
+    assert "no running request, the others at most 2" in found.explanation
+
+
 def test_eager_mode_needs_the_setting_not_a_hint_that_mentions_it() -> None:
     hint = (
         "Capturing the model for CUDA graphs. To run the model in eager mode, set 'enforce_eager=True' or use"
