@@ -164,3 +164,12 @@ def test_what_stands_above_an_error_without_a_traceback_is_cited_where_the_rule_
     found = cited(lines, "with nvcc of the distribution")
     assert place(lines, "/usr/bin/nvcc") in found
     assert place(lines, "Unsupported .version") in found
+
+
+def test_a_normal_step_of_a_build_above_a_full_disk_is_not_cited() -> None:
+    lines = [
+        "Collecting rowlib==1.0",
+        "  Using cached http://packages.example/rowlib-1.0-py3-none-any.whl (176.2 MB)",
+        "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device",
+    ]
+    assert place(lines, "Using cached") not in cited(lines, "file system is full")

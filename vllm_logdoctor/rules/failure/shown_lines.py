@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.matching import RuleMatch, place_of
 from vllm_logdoctor.rules.failure.signatures import expression
@@ -13,6 +14,7 @@ from vllm_logdoctor.run.owners import acting_frames, is_own
 from vllm_logdoctor.run.places import file_and_function
 
 _SEARCHED = 4000
+_NAME = lazy_pattern(r"[A-Za-z]{5,}")
 # CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.
 _LATER, _REPORTED_LATER = "at a later call", "might be asynchronously reported"
 _ENDS = (" ", ",", ")", ".")
@@ -27,10 +29,14 @@ def lines_shown(words: str, named: RuleMatch, known_by: str) -> Iterator[Record]
         named: what was seen, and the rule that knows it.
         known_by: the expression by which the rule knows its frames, "" where it needs none.
     """
+    block, raised = named.observation.block, named.observation.raised
     if named.signature.near:
         above = expression(named.signature.near)
-        yield from (one for one in named.supporting if above.search(one.message[:_SEARCHED]))
-    block, raised = named.observation.block, named.observation.raised
+        for one in named.supporting:
+            found = above.search(one.message[:_SEARCHED])
+            # What a build tool prints of its normal work tells where an error was, and shows nothing of what the words say.
+            if found and (block is not None or any(name in words for name in _NAME.findall(found[0]))):
+                yield one
     if block is None or raised is None:
         return
     frames = [frame for one in block.raised for frame in one.frames]
