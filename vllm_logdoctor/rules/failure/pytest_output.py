@@ -15,6 +15,7 @@ from vllm_logdoctor.rules.failure.facts import facts_of
 from vllm_logdoctor.rules.failure.matching import is_vague, match_rules
 from vllm_logdoctor.rules.failure.rule_ids import NOT_IN_LOG, UNKNOWN
 from vllm_logdoctor.rules.failure.signatures import FailureRules
+from vllm_logdoctor.rules.failure.stated_steps import PARSED_NOTHING
 from vllm_logdoctor.rules.failure.wording import filled_lines, finding_of, shown, with_shown
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.blocks import Raised
@@ -91,6 +92,13 @@ def failed_at(records: Sequence[Record]) -> str:
     return (
         f"The test failed at `{shown(failed.statement)}`" if failed is not None and failed.statement else ""
     )
+
+
+def lines_of_test(records: Sequence[Record]) -> tuple[Record, ...]:
+    """Return the line of code at which pytest says that a test failed, and that of a text without a character which was parsed as JSON."""
+    failed = failed_check(records)
+    marked = [failed.record] if failed is not None and failed.statement else []
+    return (*marked, *[one for one in records if PARSED_NOTHING.search(one.text[:_LONG])][:1])
 
 
 def findings_of_tests(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:

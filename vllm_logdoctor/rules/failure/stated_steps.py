@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import Observation
 from vllm_logdoctor.run.blocks import Raised
 
@@ -29,6 +32,8 @@ _NO_ARGUMENT = lazy_pattern(
 
 # JSONDecodeError: Expecting value: line 1 column 1 (char 0)
 _NO_JSON = "Expecting value: line 1 column 1 (char 0)"
+# self = <json.decoder.JSONDecoder object at 0x7fc6998f1800>, s = '', idx = 0
+PARSED_NOTHING = lazy_pattern(r"JSONDecoder object at 0x[0-9a-f]+>, s = '', idx = ")
 
 
 def stated_remedy(observation: Observation) -> str:
@@ -38,11 +43,11 @@ def stated_remedy(observation: Observation) -> str:
     return way if len(way) <= _LONGEST_WAY else way.partition(" or ")[0]
 
 
-def stated_cause(raised: Raised) -> str:
+def stated_cause(raised: Raised, trail: Iterable[Record] = ()) -> str:
     """Return what an exception itself says is wrong, as a sentence without its full stop, or "".
 
     Code that refuses something (`raise ...`) says why; a missing attribute or argument is named. What Python says of a
-    wrong value ("list index out of range") is no cause.
+    wrong value ("list index out of range") is no cause. Values that pytest prints beside it are in the trail.
     """
     attribute = _NO_ATTRIBUTE.match(raised.text)
     if attribute is not None:
@@ -56,7 +61,10 @@ def stated_cause(raised: Raised) -> str:
             f"The code passes the argument `{argument['name']}`, which `{argument['called']}()` does not take"
         )
     if raised.name == "JSONDecodeError" and raised.text.startswith(_NO_JSON):
-        return "The text that was parsed as JSON is empty or does not begin with JSON"
+        is_empty = any(PARSED_NOTHING.search(one.text[:300]) for one in trail)
+        return (
+            f"The text that was parsed as JSON is empty{'' if is_empty else ' or does not begin with JSON'}"
+        )
     text = (
         raised.text.strip("'\"") if raised.name == "KeyError" else raised.text
     )  # It prints its text as a key.

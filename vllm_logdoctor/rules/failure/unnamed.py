@@ -19,7 +19,7 @@ from vllm_logdoctor.rules.failure.own_steps import (
     STATED,
     next_steps,
 )
-from vllm_logdoctor.rules.failure.pytest_output import failed_at, steps_of_test
+from vllm_logdoctor.rules.failure.pytest_output import failed_at, lines_of_test, steps_of_test
 from vllm_logdoctor.rules.failure.rule_ids import CODE, UNKNOWN
 from vllm_logdoctor.rules.failure.signatures import FailureRules
 from vllm_logdoctor.rules.failure.stated_steps import stated_cause, stated_remedy
@@ -127,7 +127,8 @@ def unnamed_match(
         explain=_explain(words, stated=bool(stated), in_test=in_test),
     )  # fmt: skip
     values = values_of(rule_id, {name: text for name, text in words.items() if text}, facts, context.run)
-    return RuleMatch(rules.rule(rule_id), signature, observation, observation.record, values)
+    shown = lines_of_test(context.trail) if in_test and place.owner in (PROGRAM, None) else ()
+    return RuleMatch(rules.rule(rule_id), signature, observation, observation.record, values, shown)
 
 
 def _file_and_line(frame: Frame) -> str:
@@ -195,7 +196,9 @@ def _words(
         "at": _file_and_line(called_at) if called_at else "",
         "phase_words": phase_words,
         "stated": stated,
-        "stated_cause": "" if stated or raised is None or owner == PYTHON else stated_cause(raised),
+        "stated_cause": ""
+        if stated or raised is None or owner == PYTHON
+        else stated_cause(raised, context.trail),
         "raised_in": f"{place.own.file}:{place.own.function}" if place.own else "",
         "passes_through": " ".join(
             f"{one.file}:{one.function}" for one in place.frames if owner_of(one.file).startswith(VLLM)
