@@ -104,6 +104,8 @@ def in_words_of_build(text: str, run: Run) -> str:
         >>> run.config["own_cache"] = Value(True, "explicit")
         >>> in_words_of_build("Use a newer release: it may not have this limit.", run)
         'Report it to whoever maintains this build: no release of vLLM has its option `--own-cache`.'
+        >>> in_words_of_build("Report it with the traceback to vLLM.", run)
+        'Report it to whoever maintains this build: no release of vLLM has its option `--own-cache`.'
         >>> in_words_of_build("Use a newer release: it may not have this limit.", Run(platform="hpu"))
         'Use vllm-gaudi, or a newer release up to 0.9.2: later releases of vLLM itself have no hpu backend.'
     """
@@ -119,7 +121,8 @@ def in_words_of_build(text: str, run: Run) -> str:
     if not _is_own_build(run):
         return text
     own = next(iter(options_of_fork(run)), "")
-    if own and text.startswith(("Use a newer release", "Search the issues of vLLM")):
+    to_vllm = text.startswith("Report it ") and text.endswith(" to vLLM.")
+    if own and (to_vllm or text.startswith(("Use a newer release", "Search the issues of vLLM"))):
         return f"Report it to whoever maintains this build: no release of vLLM has its option `{own}`."
     return _NEWER_RELEASE.sub(_newer_sources, text.replace(_INTO_NEW, _BUILD_ANEW))
 

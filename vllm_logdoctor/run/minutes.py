@@ -15,8 +15,10 @@ _PROBES = frozenset({"/metrics", "/health", "/ping", "/load"})
 _CONTROL = frozenset({
     "/start_profile", "/stop_profile", "/sleep", "/wake_up", "/pause", "/resume", "/collective_rpc",
     "/reset_prefix_cache", "/reset_mm_cache", "/reset_encoder_cache",
+    "/init_communicator", "/close_communicator", "/update_named_param", "/batch_update_named_params",
+    "/init_weight_transfer_engine", "/update_weights",
 })  # fmt: skip
-"""Paths that switch the profiler, sleep and caches: whoever runs the server posts to them."""
+"""Paths that switch the profiler, sleep and caches or bring new weights: whoever runs the server, or a trainer, posts to them."""
 
 
 def is_probe(method: str, path: str) -> bool:
@@ -25,6 +27,8 @@ def is_probe(method: str, path: str) -> bool:
     Example:
         >>> is_probe("GET", "/metrics"), is_probe("POST", "/sleep?level=1"), is_probe("GET", "/v1/models")
         (True, True, False)
+        >>> is_probe("POST", "/update_named_param/"), is_probe("POST", "/generate/")
+        (True, False)
     """
     plain = path.split("?")[0].rstrip("/")
     return plain in _CONTROL or (method in ("GET", "HEAD") and plain in _PROBES)

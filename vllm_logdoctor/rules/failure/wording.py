@@ -90,7 +90,7 @@ def finding_of(
         role=role,
         evidence=(*lines, *_lines_of_figures(explain or rule.explain, run, values, lines)),
         changes=changes,
-        alternatives=tuple(other_ways(rule.alternatives, changes, run)),
+        alternatives=tuple(dict.fromkeys(other_ways(rule.alternatives, changes, run))),
         avoid=rule.avoid,
         verify=as_printed(rule.verify, run),
         topic=rule.topic,
