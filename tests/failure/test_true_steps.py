@@ -343,3 +343,36 @@ def test_a_layer_whose_quantization_fails_is_named_by_the_call_of_the_model(
     )
     assert found.title == "Error in the code for bitsandbytes weights"
     assert ("`logits, _ = self.head(hidden)` in tiny.py, forward" in found.explanation) is named
+
+
+def test_a_peer_of_lmcache_that_closes_the_connection_is_named() -> None:
+    connected = "[2025-05-01 10:00:29,100] LMCache DEBUG: Peer connection created at 10.1.0.9:8311 (naive_server.py:153:lmcache.v1.distributed_server.naive_server)"
+    recv = (
+        "/srv/lmcache/v1/distributed_server/naive_server.py",
+        169,
+        "issue_get",
+        "data = client_socket.recv(16)",
+    )
+    found = root(raised(ENGINE, recv, error="ConnectionResetError: [Errno 104] Connection reset by peer", above=connected))  # fmt: skip
+    assert "10.1.0.9:8311" in found.alternatives[0]
+    assert "NIXL" not in " ".join([found.explanation, *found.alternatives])
+
+
+@for_each(("file", "offline"), [("entrypoints/llm.py", True), ("entrypoints/openai/serving_chat.py", False)])
+def test_placeholders_of_a_program_are_no_matter_of_chat_requests(file: str, offline: bool) -> None:
+    call = (f"{SITE}/vllm/{file}", 469, "generate", "outputs = self._run_engine(use_tqdm=use_tqdm)")
+    error = "ValueError: Attempted to assign 900 + 900 = 1800 multimodal tokens to 2200 placeholders"
+    steps = " ".join(root(raised(call, ENGINE, error=error)).alternatives)
+    assert ("mm_processor_kwargs" in steps, "chat" in steps) == (offline, not offline)
+
+
+def test_mistrals_tokenizer_in_a_processor_of_transformers_shows_the_mode() -> None:
+    call = (
+        f"{SITE}/transformers/models/pixtral/processing_pixtral.py",
+        9,
+        "__call__",
+        "self.tokenizer.init_kwargs",
+    )
+    found = root(raised(ENGINE, call, error="AttributeError: 'MistralTokenizer' object has no attribute 'init_kwargs'"))  # fmt: skip
+    assert "processor" in found.title
+    assert found.alternatives[0] == "Start without `--tokenizer-mode mistral`."
