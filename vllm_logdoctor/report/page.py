@@ -61,7 +61,7 @@ class Page(Struct, frozen=True):
 
     @property
     def linked(self) -> bool:
-        """Whether citations are links to the lines (HTML)."""
+        """Return whether citations are links to the lines (HTML)."""
         return self.links is not None
 
     @property
