@@ -314,11 +314,22 @@ def test_what_vllm_warns_to_be_less_accurate_is_not_called_right() -> None:
 
 
 def test_tensor_parallelism_is_right_where_one_card_is_too_small() -> None:
-    run = a_run(
-        set={"tensor_parallel_size": 4, "gpu_memory_utilization": 0.88},
-        measured={"kv_cache_tokens": 85760, "available_kv_cache_gib": 5.24, "model_weights_gib": 15.39},
+    told = (
+        "Free memory on device (23.1/24.0 GiB) on startup. Desired GPU memory utilization is (0.88, 21.12 GiB). Actual usage is "
+        "15.39 GiB for weight, 0.4 GiB for peak activation, 0.1 GiB for non-torch memory, and 0.0 GiB for CUDAGraph memory. Replace "
+        "gpu_memory_utilization config with `--kv-cache-memory=5368709120` (5.0 GiB) to fit into requested memory, or "
+        "`--kv-cache-memory=7516192768` (7.0 GiB) to fully utilize gpu memory. Current kv cache memory in use is 5.24 GiB."
     )
-    assert right(run)["tensor parallelism"] == "4 ranks: the weights do not fit one card"
+    for messages, words in (
+        ((), "the weights do not fit one card of the size that the log adds up to"),
+        ((told,), "the weights do not fit one card"),
+    ):
+        run = a_run(
+            set={"tensor_parallel_size": 4, "gpu_memory_utilization": 0.88},
+            measured={"kv_cache_tokens": 85760, "available_kv_cache_gib": 5.24, "model_weights_gib": 15.39},
+            messages=messages,
+        )
+        assert right(run)["tensor parallelism"] == f"4 ranks: {words}"
 
 
 def test_what_is_missing_comes_with_what_to_set_next_time() -> None:

@@ -210,9 +210,10 @@ def parallelism_needed(run: Run, load: Load) -> AlreadyRight | None:
     values = [run.measured.get("model_weights_gib"), run.config.get("tensor_parallel_size")]
     lines = tuple(value.evidence[0] for value in values if value is not None and value.evidence)
     brings = f"{whole:.1f} GiB of weights do not fit one card of {memory.total.gib:g} GiB"
-    return AlreadyRight(
-        "tensor parallelism", f"{ranks} ranks: the weights do not fit one card", brings, lines
-    )
+    # No line tells the card's memory then.
+    size = " of the size that the log adds up to" if "the next usual size" in memory.total.basis else ""
+    found = f"{ranks} ranks: the weights do not fit one card{size}"
+    return AlreadyRight("tensor parallelism", found, brings, lines)
 
 
 CHECKS: tuple[Check, ...] = (
