@@ -376,3 +376,14 @@ def test_mistrals_tokenizer_in_a_processor_of_transformers_shows_the_mode() -> N
     found = root(raised(ENGINE, call, error="AttributeError: 'MistralTokenizer' object has no attribute 'init_kwargs'"))  # fmt: skip
     assert "processor" in found.title
     assert found.alternatives[0] == "Start without `--tokenizer-mode mistral`."
+
+
+@pytest.mark.parametrize(("executor", "several"), [("mp", False), ("ray", True)])
+def test_a_collective_that_timed_out_asks_for_the_network_where_there_may_be_one(
+    executor: str, several: bool
+) -> None:
+    ran_out = "[rank1]:[E501 10:41:12.100000000 ProcessGroupNCCL.cpp:629] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=77, OpType=ALLREDUCE, NumelIn=4096, NumelOut=4096, Timeout(ms)=600000) ran for 600010 milliseconds before timing out."
+    log = _ends_in_nccl(f", 'distributed_executor_backend': '{executor}'")
+    steps = root(f"{log}\n{ran_out}").alternatives
+    assert any("NCCL_SOCKET_IFNAME" in one for one in steps) is several
+    assert any("NCCL_P2P_DISABLE" in one for one in steps)
