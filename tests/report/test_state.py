@@ -83,7 +83,7 @@ def test_the_state_of_a_run_without_a_finding(run: dict[str, Any], said: str) ->
     ("limit", "run", "said"),
     [
         ("startup-only", {}, "STARTED: no request in this log"),
-        ("startup-only", {"kind": "offline"}, "STARTED: no prompts in this log"),
+        ("startup-only", {"kind": "offline"}, "STARTED: no prompts in the lines of vLLM"),
         ("idle", {"samples": LOADED}, "HEALTHY: idle, no requests"),
         ("client-limited", {"samples": LOADED}, "HEALTHY"),
         ("client-limited", {"samples": LOADED[:2]}, "NO FAILURE: no request waited in 2 statistics lines"),

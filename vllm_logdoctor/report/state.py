@@ -202,7 +202,7 @@ def _state_of_healthy(page: Page) -> str:
     if limit == "none-clear" and not run.samples:
         return "COMPLETED" if run.kind == "offline" else "HEALTHY: no statistics of the load in this log"
     if limit == "startup-only" and not run.seen("request-received"):
-        return f"STARTED: no {'prompts' if run.kind == 'offline' else 'request'} in this log"
+        return f"STARTED: no {'prompts in the lines of vLLM' if run.kind == 'offline' else 'request in this log'}"
     if _is_of_little_load(page):
         logged = "" if _counts_refusals(page) else _logged_error(page)
         stopped = next((f"s{_cause(one)[1:]}" for one in page.findings if one.id == STOPPED), "")
