@@ -387,3 +387,9 @@ def test_a_collective_that_timed_out_asks_for_the_network_where_there_may_be_one
     steps = root(f"{log}\n{ran_out}").alternatives
     assert any("NCCL_SOCKET_IFNAME" in one for one in steps) is several
     assert any("NCCL_P2P_DISABLE" in one for one in steps)
+
+
+def test_a_warning_of_python_below_an_exception_is_no_part_of_what_broke() -> None:
+    warned = "(env) me@node:~$ /opt/env/lib/python3.12/multiprocessing/resource_tracker.py:224: UserWarning: resource_tracker: There appear to be 9 leaked semaphore objects"
+    log = f"{raised(ENGINE, error='RuntimeError: the rows do not fit the table')}\n{warned}"
+    assert not any("leaked" in one.text for one in root(log).evidence)

@@ -291,8 +291,8 @@ def _announces(record: Record) -> bool:
 def _more_of_text(raised: Raised, block: Block) -> list[Record]:
     """Return the second line of an exception's text where it holds figures: "Tried to allocate 136.00 MiB. GPU 0 has ..."."""
     second = raised.text.partition("\n")[2].partition("\n")[0].strip()
-    if not any(sign.isdigit() for sign in second):
-        return []
+    if not any(sign.isdigit() for sign in second) or "Warning: " in second:
+        return []  # Python prints its warnings between other lines.
     return [one for one in block.records if one.line > raised.record.line and second in one.message][:1]
 
 
