@@ -50,7 +50,7 @@ def excerpt(text: str, knobs: Iterable[str] = (), limit: int = 180) -> str:
         >>> excerpt("INFO 04-12 07:11:48 [utils.py:233] non-default args: {'a': 1}")
         "non-default args: {'a': 1}"
         >>> excerpt("x" * 50 + " 'max_num_seqs': 1, " + "y" * 50, ["--max-num-seqs"], 40)
-        "…xxxxxxxx 'max_num_seqs': 1, yyyyyyyyyy…"
+        "…'max_num_seqs': 1, yyyyyyyyyyyyyyyyyyy…"
     """
     bare = text[read_prefix(text).end :]
     task = _TASK.match(text)
