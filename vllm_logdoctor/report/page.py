@@ -87,7 +87,10 @@ class Page(Struct, frozen=True):
 
     def cite(self, evidence: Iterable[Evidence], limit: int = CITED) -> str:
         """Return line numbers in brackets, "[L7, L12]", with file names where there are several files."""
-        lines = list({(one.file, one.line): one for one in reversed(list(evidence))}.values())[::-1]
+        found: dict[tuple[str, int], Evidence] = {}
+        for one in evidence:
+            found.setdefault((one.file, one.line), one)
+        lines = list(found.values())
         if not lines:
             return ""
         shown = lines[: limit + (len(lines) == limit + 1)]  # "and 1 more" is no shorter than the line.
