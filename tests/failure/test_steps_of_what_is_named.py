@@ -306,3 +306,23 @@ def test_a_client_that_failed_by_its_own_code_is_corrected_where_it_failed() -> 
     found = next(one for one in findings if "client" in one.title)
     assert "`AttributeError: 'torch._C._Properties' object has no attribute 'total_mem'`" in found.explanation
     assert found.explanation.endswith("Correct the program at reproducibility.py:124.")
+
+
+def test_a_request_that_workers_do_not_hold_is_first_given_an_id_of_its_own() -> None:
+    worker = "/opt/site-packages/vllm/worker/worker.py"
+    held, other = (
+        root(
+            raised(
+                (worker, 387, "_execute_model_spmd", "new = self._get_cached_seq_group_metadata("),
+                (worker, 357, "_get_cached_seq_group_metadata", code),
+                error="AssertionError",
+            )
+        )
+        for code in (
+            "assert isinstance(metadata_or_delta, SequenceGroupMetadata)",
+            "assert finished_request_ids",
+        )
+    )
+    assert "id of its own" in held.alternatives[0]
+    assert held.confidence == "medium"
+    assert not any("id of its own" in step for step in other.alternatives)

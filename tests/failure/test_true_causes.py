@@ -480,23 +480,3 @@ def test_the_tree_of_vllm_in_an_image_is_not_taken_for_the_user_s(tree: str, nam
         raised((f"{tree}/vllm/v1/core/scheduler.py", 7, "schedule", "x = y[0]"), error="IndexError: x")
     )
     assert (tree in " ".join(found.alternatives)) is named
-
-
-def test_a_request_that_workers_do_not_hold_is_first_given_an_id_of_its_own() -> None:
-    worker = "/opt/site-packages/vllm/worker/worker.py"
-    held, other = (
-        root(
-            raised(
-                (worker, 387, "_execute_model_spmd", "new = self._get_cached_seq_group_metadata("),
-                (worker, 357, "_get_cached_seq_group_metadata", code),
-                error="AssertionError",
-            )
-        )
-        for code in (
-            "assert isinstance(metadata_or_delta, SequenceGroupMetadata)",
-            "assert finished_request_ids",
-        )
-    )
-    assert "id of its own" in held.alternatives[0]
-    assert held.confidence == "medium"
-    assert not any("id of its own" in step for step in other.alternatives)

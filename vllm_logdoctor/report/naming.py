@@ -17,7 +17,7 @@ from vllm_logdoctor.run.blocks import blocks_of
 from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.identity import FROM_PATH, ONE_SITE, is_inferred, release_words
 from vllm_logdoctor.run.job import words_of_limit
-from vllm_logdoctor.run.lifecycle import ends_progress, trail_of
+from vllm_logdoctor.run.lifecycle import ends_progress, names_vllm, trail_of
 from vllm_logdoctor.run.model import Outcome, Run
 from vllm_logdoctor.run.other_programs import failed_tests
 from vllm_logdoctor.run.owners import PROGRAM, owner_of
@@ -258,10 +258,9 @@ def version_words(run: Run) -> str:
 
 def _is_of_libraries(run: Run) -> bool:
     """Return whether a log shows tracebacks of libraries alone: who called them is not in it."""
-    trail = trail_of(run)
-    if run.vllm_records or run.recognised_records or any("vllm" in one.message.lower() for one in trail):
+    if run.recognised_records or names_vllm(run):
         return False
-    raised = [one for block in blocks_of(trail) for one in block.raised]
+    raised = [one for block in blocks_of(trail_of(run)) for one in block.raised]
     owners = {owner_of(frame.file) for one in raised for frame in one.frames}
     return bool(owners) and PROGRAM not in owners
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.model import Change
-from vllm_logdoctor.run.lifecycle import trail_of
+from vllm_logdoctor.run.lifecycle import names_vllm, trail_of
 from vllm_logdoctor.run.model import Run
 from vllm_logdoctor.run.owners import framework_of
 from vllm_logdoctor.run.tracelines import frame_line
@@ -236,6 +236,8 @@ def without_switches(text: str, run: Run | None = None) -> str:
     >>> without_switches("Run once with `CUDA_LAUNCH_BLOCKING=1` and `--enforce-eager`: the traceback names the kernel.")
     'Run once with `CUDA_LAUNCH_BLOCKING=1`: the traceback names the kernel.'
     """
+    if _AND_SWITCH.search(text) is None:
+        return text
     if run is None or framework_without_vllm(run):
         return _AND_SWITCH.sub("", text)
     return _AND_SWITCH.sub(
@@ -245,10 +247,9 @@ def without_switches(text: str, run: Run | None = None) -> str:
 
 def framework_without_vllm(run: Run) -> str:
     """Return the framework for training whose traceback a log shows, where no line speaks of vLLM; else "": no flag of vLLM changes it."""
-    texts = [one.message for one in trail_of(run)]
-    if run.vllm_records or any("vllm" in text.lower() for text in texts):
+    if names_vllm(run):
         return ""
-    places = (frame_line(text) for text in texts)
+    places = (frame_line(one.message) for one in trail_of(run))
     return next((name for one in places if one is not None and (name := framework_of(one.file))), "")
 
 

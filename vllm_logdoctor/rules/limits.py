@@ -30,8 +30,8 @@ limit: the engine made no progress (`rules.stalls`).
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
 from math import prod
 from typing import Literal
@@ -136,6 +136,14 @@ def was_preempted(run: Run, load: Load) -> bool:
     return load.preemptions > 0 or run.seen("preempted") is not None
 
 
+def _places_by_engine(spans: Sequence[Span]) -> Iterable[Sequence[int]]:
+    """Return the positions of each engine's spans."""
+    places: defaultdict[int, list[int]] = defaultdict(list)
+    for number, span in enumerate(spans):
+        places[span.sample.engine].append(number)
+    return places.values()
+
+
 def costly_only(spans: Sequence[Span], moments: Sequence[BottleneckName]) -> list[BottleneckName]:
     """Return the limits without a full cache that holds back no request: no line of the row in which it is full shows a queue.
 
@@ -145,8 +153,7 @@ def costly_only(spans: Sequence[Span], moments: Sequence[BottleneckName]) -> lis
         ['client-limited', 'client-limited']
     """
     found = list(moments)
-    for engine in {span.sample.engine for span in spans}:
-        places = [number for number, span in enumerate(spans) if span.sample.engine == engine]
+    for places in _places_by_engine(spans):
         for name, row in groupby(places, key=lambda place: moments[place]):
             full = list(row)
             if name == "kv-cache-limited" and not any(spans[place].waits for place in full):
@@ -169,8 +176,7 @@ def with_room_just_freed(
         ['max-num-seqs-limited', 'max-num-seqs-limited', 'max-num-seqs-limited', 'prefill-limited']
     """
     found = list(moments)
-    for engine in {span.sample.engine for span in spans}:
-        places = [number for number, span in enumerate(spans) if span.sample.engine == engine]
+    for places in _places_by_engine(spans):
         for row in (places, places[::-1]):
             for beside, place in pairwise(row):
                 one, other = spans[place].sample, spans[beside].sample
@@ -211,8 +217,7 @@ def in_one_burst(spans: Sequence[Span], limits: Sequence[BottleneckName]) -> lis
         ['client-limited', 'prefill-limited']
     """
     found = list(limits)
-    for engine in {span.sample.engine for span in spans}:
-        places = [number for number, span in enumerate(spans) if span.sample.engine == engine]
+    for places in _places_by_engine(spans):
         for before, place, after in zip([None, *places], places, places[1:], strict=False):
             if limits[place] != "prefill-limited" or not (spans[place].waits and spans[after].waits):
                 continue

@@ -259,6 +259,11 @@ def trail_of(run: Run) -> list[Record]:
     return sorted([*run.records, *extra], key=lambda one: one.line) if extra else list(run.records)
 
 
+def names_vllm(run: Run) -> bool:
+    """Return whether vLLM wrote a line of a run, or one of those kept speaks of it."""
+    return run.vllm_records > 0 or any("vllm" in one.message.lower() for one in trail_of(run))
+
+
 def _by_time(records: list[Record]) -> list[Record]:
     """Return the records of several files in order of time; as they are where a file has no times."""
     first: dict[int, float] = {}
