@@ -148,17 +148,42 @@ SIXTEEN_GIB = {"model_weights_gib": 15.0, "available_kv_cache_gib": 8.0, "kv_cac
 @pytest.mark.parametrize(
     "busy", [{"running": 4, "kv": 40.0}, {"running": 80, "kv": 80.0}], ids=["few", "many"]
 )
-def test_reading_weights_slower_than_any_card_is_a_finding_beside_the_clients_pace(
-    busy: dict[str, float],
-) -> None:
+def test_reading_weights_slower_than_any_card_limits_the_run(busy: dict[str, float]) -> None:
     """2.4 tokens/s for each of four requests are 47 GB/s; the slowest card reads 200."""
     crawling = {**busy, "generation": 2.4 * busy["running"]}
     run = a_run(measured=SIXTEEN_GIB, samples=load((20, crawling)))
     found = advice(run)
-    assert bottleneck_of(run).name == "client-limited"
+    assert bottleneck_of(run).name == "host-limited"
     assert "GB/s" in found["steps-slower-than-memory"].explanation
+    assert "client-concurrency-bound" not in found
+
+
+def test_slow_steps_in_a_part_of_the_clients_time_are_a_finding_on_the_lines_that_the_verdict_counts() -> (
+    None
+):
+    slow = {"running": 4, "kv": 40.0, "generation": 9.6}
+    run = a_run(measured=SIXTEEN_GIB, samples=load((20, {**slow, "generation": 200.0}), (10, slow)))
+    found = advice(run)
+    assert "by slow decode steps (10 lines)" in bottleneck_of(run).reason
+    assert "In 10 of 30 statistics lines" in found["steps-slower-than-memory"].explanation
     assert list(found).index("client-concurrency-bound") < list(found).index("steps-slower-than-memory")
     assert found["client-concurrency-bound"].changes == ()
+
+
+def test_answers_that_fill_a_small_cache_are_no_prompts_under_way() -> None:
+    """Four requests with 24 tokens each in ten seconds take a fiftieth of 6,000 tokens."""
+    small = {**SIXTEEN_GIB, "kv_cache_tokens": 6_000}
+    growing = [(1, {"running": 4, "kv": 30.0 + 1.6 * n, "generation": 9.6}) for n in range(10)]
+    assert bottleneck_of(a_run(measured=small, samples=load(*growing))).name == "host-limited"
+    assert bottleneck_of(a_run(measured=SIXTEEN_GIB, samples=load(*growing))).name == "client-limited"
+
+
+def test_stages_of_a_pipeline_read_their_weights_one_after_the_other() -> None:
+    """Two tokens/s of weights of 15 GiB a card are 33 GB/s on one card, and 130 GB/s in four stages."""
+    crawling = load((20, {"running": 1, "kv": 1.0, "generation": 2.0}))
+    for stages, limit in ((1, "host-limited"), (4, "client-limited")):
+        run = a_run(set={"pipeline_parallel_size": stages}, measured=SIXTEEN_GIB, samples=crawling)
+        assert bottleneck_of(run).name == limit
 
 
 @pytest.mark.parametrize(

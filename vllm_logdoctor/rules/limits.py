@@ -20,7 +20,8 @@ A statistics line is judged by these rules, the first that holds:
    per second and request is the host's limit, as is a card that makes less than one and a half with a handful
    of requests, or less than two and a half with up to 256 in half of the cache, and no prompts, counted or under
    way: no card reads its own memory so slowly. Tensor parallel ranks on different nodes
-   are the interconnect's, and so are more ranks than a machine has cards, where a single stream crawls. Several
+   are the interconnect's, and so are more ranks than a machine has cards, where a single stream crawls. Where the log
+   prints the sizes of weights and cache, reading them at less than 100 GB/s is too slow for any card as well. Several
    requests that get less than a token per second each while prompts are computed wait inside the batch: prefill; so do those
    that get less than two and a half while 20 prompt tokens are computed for each of theirs.
 
@@ -33,12 +34,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
-from math import prod
+from math import inf, prod
 from typing import Literal
 
 from msgspec import Struct
 
 from vllm_logdoctor.rules.capacity.defaults import least_max_num_seqs, slots_in_a_line
+from vllm_logdoctor.rules.capacity.memory import GIB, Memory, memory_of, whole
 from vllm_logdoctor.rules.load import STEADY, Load, Span, have_many_sequences
 from vllm_logdoctor.rules.stalls import stalled
 from vllm_logdoctor.rules.tasks import computes_for_others, pools
@@ -69,6 +71,10 @@ SLOW_CARD = 1.5
 times a second, and a step reads its weights once."""
 SLOW_BATCH = 2.5
 """The same with more requests and half of the cache empty: a step then reads at most the weights and half the cache."""
+SLOWEST_READING = 100.0
+"""GB/s: half the memory bandwidth of the slowest card whose data sheet is known."""
+BLOCK = 16
+"""Tokens of a block of the cache, which a request takes whole."""
 MOST_OF_BATCH = 256
 """Requests up to which a step of decoding is bound by memory and not by arithmetic."""
 SLOW_RANKS = 5.0
@@ -92,25 +98,29 @@ CARDS_OF_A_MACHINE = 8
 
 
 class Host(Struct, frozen=True):
-    """Where a model runs: on the CPU backend, on ranks of several nodes, on how many cards for one request; and
-    whether it makes tokens.
+    """Where a model runs: on the CPU backend, on ranks of several nodes, on how many cards for one request, in how
+    many stages of a pipeline, with which memory; and whether it makes tokens.
     """
 
     on_cpu: bool
     across_nodes: bool
     ranks: int
     generates: bool
+    stages: int
+    memory: Memory | None
+
+
+def host_of(run: Run) -> Host:
+    """Return where the model of a run works."""
+    generates = not pools(run) and not computes_for_others(run)
+    stages = whole(run.setting("pipeline_parallel_size")) or 1
+    return Host(runs_on_cpu(run), joined_by_network(run), ranks_of(run), generates, stages, memory_of(run))
 
 
 def limits_of(run: Run, load: Load) -> tuple[BottleneckName, ...]:
     """Return what limits each span of the load."""
     max_num_seqs = slots_in_a_line(run) or apparent_max_num_seqs(load.spans, least_max_num_seqs(run))
-    host = Host(
-        runs_on_cpu(run),
-        joined_by_network(run),
-        ranks_of(run),
-        not pools(run) and not computes_for_others(run),
-    )
+    host = host_of(run)
     still = frozenset() if host.on_cpu else stalled(run, load.spans)
     moments = [limit_of(span, max_num_seqs) for span in load.spans]
     if not was_preempted(run, load):
@@ -355,7 +365,10 @@ def limit_without_queue(span: Span, host: Host, before: Sample | None) -> Bottle
     if host.on_cpu:
         slow = sample.prompt + sample.generation < SLOW_CPU * running
         return "host-limited" if slow else "client-limited"
-    prompts = computes_prompts(sample, before)
+    # What the generated tokens take of the cache at most, in per cent.
+    tokens = sample.generation * span.seconds + running * BLOCK
+    answers = 100 * tokens / host.memory.tokens if host.memory else 0.0
+    prompts = computes_prompts(sample, before, answers)
     if prompts and min(running, before.running) > 1 and is_starved(sample):
         return "prefill-limited"
     if prompts:
@@ -364,6 +377,8 @@ def limit_without_queue(span: Span, host: Host, before: Sample | None) -> Bottle
         return (
             "none-clear"  # A long prompt, a kernel that compiles, a step that hangs: no step shows its speed.
         )
+    if reading_rate(sample, host) < SLOWEST_READING:
+        return "host-limited"
     if running > FEW:
         return "host-limited" if is_slower_than_memory(sample) else "client-limited"
     if host.ranks > CARDS_OF_A_MACHINE and sample.generation < SLOW_RANKS * running:
@@ -371,8 +386,20 @@ def limit_without_queue(span: Span, host: Host, before: Sample | None) -> Bottle
     return "host-limited" if sample.generation < SLOW_CARD * running else "client-limited"
 
 
-def computes_prompts(sample: Sample, before: Sample) -> bool:
-    """Return whether prompts are computed: counted, or under way.
+def reading_rate(sample: Sample, host: Host) -> float:
+    """Return the GB/s at which cards read weights and cache in the steps of a line; infinite where the log does not print their sizes.
+
+    The stages of a pipeline read one after the other.
+    """
+    memory = host.memory
+    if memory is None or not memory.weights or not memory.available:
+        return inf
+    read = memory.weights + memory.available * (sample.kv_usage or 0.0) / 100
+    return sample.generation / (sample.running or 1) * read * host.stages * GIB / 1e9
+
+
+def computes_prompts(sample: Sample, before: Sample, answers: float = 0.0) -> bool:
+    """Return whether prompts are computed: counted, or under way; `answers` is what generated tokens add to the cache, in per cent.
 
     V1 counts a prompt when it is computed to its end; until then only the cache shows it: the prompt takes some, or a
     request gave its own back and another one came, for as many run as before. V0, whose lines tell swapped requests,
@@ -387,7 +414,7 @@ def computes_prompts(sample: Sample, before: Sample) -> bool:
         return sample.prompt > 0
     growth = (sample.kv_usage or 0.0) - (before.kv_usage or 0.0)
     came = bool(sample.running) and (sample.running or 0) >= (before.running or 0)
-    return growth > PROMPT_GROWTH or (growth < -PROMPT_GROWTH and came)
+    return growth > max(PROMPT_GROWTH, answers) or (growth < -PROMPT_GROWTH and came)
 
 
 def is_starved(sample: Sample) -> bool:

@@ -9,12 +9,11 @@ from vllm_logdoctor.rules.capacity.card import device_of
 from vllm_logdoctor.rules.capacity.ceiling import has_experts
 from vllm_logdoctor.rules.capacity.memory import GIB
 from vllm_logdoctor.rules.context import RuleContext, action, sample_lines, setting_lines
-from vllm_logdoctor.rules.limits import on_each_card
+from vllm_logdoctor.rules.limits import SLOWEST_READING, on_each_card
 from vllm_logdoctor.rules.model import Confidence
 from vllm_logdoctor.rules.performance.drafters import drafter_words
 from vllm_logdoctor.rules.performance.graphs import switched_off
 from vllm_logdoctor.rules.performance.published import QUANTIZED_SINGLE
-from vllm_logdoctor.rules.performance.steps import SLOWEST_READING
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.model import Run, Sample
 

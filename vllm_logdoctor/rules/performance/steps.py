@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from vllm_logdoctor.rules.bottleneck import RUN_SHARE
-from vllm_logdoctor.rules.capacity.memory import GIB, memory_of
+from vllm_logdoctor.rules.capacity.memory import GIB
 from vllm_logdoctor.rules.context import (
     RuleContext,
     action,
@@ -15,20 +14,26 @@ from vllm_logdoctor.rules.context import (
     sample_lines,
     setting_lines,
 )
-from vllm_logdoctor.rules.limits import KV_FULL, SLOW_CARD, ranks_of, runs_on_cpu
+from vllm_logdoctor.rules.limits import (
+    KV_FULL,
+    SLOW_CARD,
+    SLOWEST_READING,
+    host_of,
+    ranks_of,
+    reading_rate,
+    runs_on_cpu,
+)
 from vllm_logdoctor.rules.load import Span
 from vllm_logdoctor.rules.performance.order import CLIENTS_OWN
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.stalls import Silence, silence_behind, stalled
-from vllm_logdoctor.rules.tasks import computes_for_others, pools
+from vllm_logdoctor.rules.tasks import pools
 from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.metrics import offline_batches
-from vllm_logdoctor.run.model import Evidence, Sample
+from vllm_logdoctor.run.model import Evidence
 
 # What makes steps slow by itself, and has a rule that says so.
 _SAID_ELSEWHERE = ("quantization-emulated", "quantization-not-optimized")
-SLOWEST_READING = 100.0
-"""GB/s: half the memory bandwidth of the slowest card whose data sheet is known."""
 LEAST_LINES = 2
 LONG_CALL = 60.0
 """Seconds of an offline engine's call from which its first steps, in which kernels are compiled, are not most of it."""
@@ -36,8 +41,6 @@ BEHIND_THE_CLIENT = CLIENTS_OWN - 0.01
 """Worth of slow steps where the client sets the pace of the run as a whole."""
 VERY_SLOW = "Very slow decode steps"
 """Title where the log does not show the device, so that its memory bandwidth is not known."""
-BLOCK = 16
-"""Tokens of a block of the cache, which a request takes whole."""
 
 
 def engine_makes_no_progress(case: RuleContext) -> Advice | None:
@@ -195,51 +198,16 @@ def _slow_call(case: RuleContext) -> Advice | None:
 def slow_steps(case: RuleContext) -> tuple[Span, ...]:
     """Return the lines whose requests get tokens more slowly than any card reads what a step needs; empty below a fifth of the time."""
     held = case.spans("host-limited")
-    if runs_on_cpu(case.run) or case.bottleneck.name == "host-limited":
-        return () if runs_on_cpu(case.run) else held
-    if case.bottleneck.name != "client-limited":
+    if runs_on_cpu(case.run) or case.bottleneck.name not in ("host-limited", "client-limited"):
         return ()
-    held += tuple(span for span in _decoding(case) if bandwidth_used(case, span) < SLOWEST_READING)
-    seconds = sum(span.seconds for span in held)
-    return held if len(held) >= LEAST_LINES and seconds >= RUN_SHARE * case.load.busy_seconds else ()
-
-
-def _decoding(case: RuleContext) -> list[Span]:
-    """Return the lines of a client's pace in which the cache grew by generated tokens only, of a model that generates."""
-    memory, found = memory_of(case.run), []
-    if memory is None or pools(case.run) or computes_for_others(case.run):
-        return []
-    before: dict[int, Sample] = {}
-    for span, limit in zip(case.load.spans, case.limits, strict=True):
-        sample = span.sample
-        last = before.get(sample.engine)
-        before[sample.engine] = sample
-        if (
-            limit != "client-limited"
-            or sample.prompt
-            or not sample.running
-            or last is None
-            or not last.running
-        ):
-            continue
-        grown = ((sample.kv_usage or 0.0) - (last.kv_usage or 0.0)) / 100 * memory.tokens
-        if grown <= sample.generation * span.seconds + sample.running * BLOCK:
-            found.append(span)
-    return found
-
-
-def bandwidth_used(case: RuleContext, span: Span) -> float:
-    """Return the GB/s at which the steps of a line read weights and cache; infinite where the log does not tell them."""
-    memory = memory_of(case.run)
-    if memory is None or not memory.weights or not memory.available:
-        return inf
-    read = memory.weights + memory.available * (span.sample.kv_usage or 0.0) / 100
-    return _rate(span) * read * GIB / 1e9
+    brief = len(held) < LEAST_LINES or case.is_brief("host-limited")
+    return () if brief and case.bottleneck.name == "client-limited" else held
 
 
 def _read(case: RuleContext, held: Sequence[Span]) -> str:
     """Return at which rate the steps read memory, in words; an empty text where the log does not tell it."""
-    fastest = max(bandwidth_used(case, span) for span in held)
+    host = host_of(case.run)
+    fastest = max(reading_rate(span.sample, host) for span in held)
     return f" Weights and cache are read at {fastest:.3g} GB/s at most." if fastest < SLOWEST_READING else ""
 
 
