@@ -7,22 +7,15 @@ a report: see fixtures/ORIGINS.md.
 from __future__ import annotations
 
 import json
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.corpus.skeleton import FIXTURES, report_of
 from tests.tables import for_each
-from vllm_logdoctor import Report, RunView, analyze
+from vllm_logdoctor import RunView
 
-FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 NAMES = sorted(path.name.removesuffix(".expect.json") for path in FIXTURES.glob("*.expect.json"))
-
-
-@cache
-def report_of(name: str) -> Report:
-    return analyze(FIXTURES / f"{name}.log")
 
 
 def expected_runs(name: str) -> list[dict[str, Any]]:
