@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tests.rules.making import a_run, advice, knobs, sample
+from tests.rules.making import a_run, advice, knobs, record, sample
 from tests.tables import for_each
 from vllm_logdoctor.run.model import Run, Sample
 
@@ -139,3 +139,20 @@ def test_the_step_is_a_limit_of_the_answers_and_a_flag_that_the_release_has() ->
     unknown = advice(run_of(climb(30.0, 33.0, 36.0), version=None))[RULE]
     assert "max_new_tokens, where the release has it: it caps" in unknown.alternatives[0]
     assert found.evidence[0].line == 102  # The line with the most.
+
+
+def test_prompts_refused_shortly_after_answers_that_the_context_ended_have_their_step() -> None:
+    one = climb(4.0, 7.0, 10.0, generation=500.0)
+    run = run_of(one, IDLE, one, IDLE, one, [IDLE] * 12, cache=90_000, length=9_000)
+    asked = "This model's maximum context length is 9000 tokens. However, your request has 9100 input tokens."
+    run.records = [record(asked, line, "ERROR") for line in (104, 112)]  # The last answer ends at 110.
+    found = advice(run)
+    assert "2 refused prompts came within 90 s after such an answer" in found[RULE].explanation
+    assert "nothing is wrong" not in found[RULE].explanation
+    assert {104, 112} <= {line.line for line in found[RULE].evidence}
+    assert "All 2 came shortly after an answer" in found["requests-beyond-context"].explanation
+    assert not found["requests-beyond-context"].changes, "the step is that of the answers"
+    run.records.append(record(asked, 122, "ERROR"))
+    late = advice(run)["requests-beyond-context"]
+    assert "2 came shortly after an answer" in late.explanation
+    assert late.changes, "one has another cause"

@@ -4,36 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
-from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.capacity.memory import memory_of
 from vllm_logdoctor.rules.context import RuleContext, action, flag, plural, setting_lines
 from vllm_logdoctor.rules.model import Change
+from vllm_logdoctor.rules.performance.long_answers import refused_behind
+from vllm_logdoctor.rules.performance.refused import Refused, refused_requests
 from vllm_logdoctor.rules.rule import Advice, Rule
-from vllm_logdoctor.run.model import Evidence
 
 LEAST_REFUSED = 2
 FREE = 0.98
 """Share of the cache that a longest request may take: a start plans a little less at times."""
-# ValueError: This model's maximum context length is 8192 tokens. However, you requested 8205 tokens (149 in the messages,
-# 8056 in the completion).     ... However, your request has 6290 input tokens.     ... However, you requested 3000 output
-# tokens and your prompt contains at least 29769 input tokens, for a total of at least 32769 tokens.
-_REFUSED = lazy_pattern(r"maximum context length is (\d{1,12}) tokens\. However, you([^\n]{0,160})")
-_PROMPT = lazy_pattern(r"(\d{1,12}) (?:tokens )?(?:in the (?:messages|prompt)|input tokens)")
+_SENT_BACK = "an answer that ran to the end of the context: a limit on the answers (max_tokens) probably prevents this too."
 _FITS = "the prompt fits, but not with the answer that the client asked for"
 _TOGETHER = "prompt and requested answer together exceed it; vLLM counted the prompt no further"
-_ANSWER = lazy_pattern(r"(\d{1,12}) (?:in the completion|output tokens)")
-
-
-class Refused(Struct, frozen=True):
-    """A request that was refused: the limit, its tokens, whether the prompt was counted to its end, and the line."""
-
-    limit: int
-    prompt: int
-    answer: int
-    counted: bool
-    line: Evidence
 
 
 def requests_beyond_context(case: RuleContext) -> Advice | None:
@@ -41,12 +24,12 @@ def requests_beyond_context(case: RuleContext) -> Advice | None:
 
     Needs several errors of that kind with the tokens that were asked for.
     """
-    refused = _refused(case)
+    refused = refused_requests(case.run)
     if len(refused) < LEAST_REFUSED:
         return None
     limit = refused[-1].limit
-    long_answers = [one for one in refused if one.prompt < limit]
-    prompts = [one for one in refused if one.prompt >= limit]
+    long_answers = [one for one in refused if not one.is_prompt_alone]
+    prompts = [one for one in refused if one.is_prompt_alone]
     changes: list[Change] = []
     text = f"{plural(len(refused), 'request')} asked for more than the {limit:,} tokens of --max-model-len and got an error."
     if long_answers:
@@ -58,7 +41,11 @@ def requests_beyond_context(case: RuleContext) -> Advice | None:
     if prompts:
         raised, words = _raised(case, limit, [one for one in prompts if one.counted])
         text += f" In {_of(prompts, refused)} the prompt alone is too long.{words}"
-        changes += raised or (action("shorten or split the prompts in the client before they are sent"),)
+        grown = refused_behind(case)
+        if grown:
+            text += f" {_of(grown, refused).capitalize()} came shortly after {_SENT_BACK}"
+        if len(grown) < len(prompts):
+            changes += raised or (action("shorten or split the prompts in the client before they are sent"),)
     return Advice(
         text,
         (refused[0].line, refused[-1].line, *setting_lines(case, "max_model_len")),
@@ -67,18 +54,6 @@ def requests_beyond_context(case: RuleContext) -> Advice | None:
         avoid="Setting VLLM_ALLOW_LONG_MAX_MODEL_LEN: positions that the model was not trained for give wrong answers or a crash.",
         verify="no further `maximum context length` errors, and no answers with 400.",
     )
-
-
-def _refused(case: RuleContext) -> list[Refused]:
-    found = []
-    for record in case.run.records:
-        match = _REFUSED.search(record.message) if "maximum context length" in record.message else None
-        prompt = _PROMPT.search(match[2]) if match else None
-        if match and prompt:
-            answer = _ANSWER.search(match[2])
-            tokens = int(match[1]), int(prompt[1]), int(answer[1]) if answer else 0
-            found.append(Refused(*tokens, "at least" not in match[2], case.run.evidence(record)))
-    return found
 
 
 def _tokens(one: Refused) -> str:

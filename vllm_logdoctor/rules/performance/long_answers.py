@@ -10,8 +10,10 @@ from vllm_logdoctor.rules.capacity.memory import memory_of
 from vllm_logdoctor.rules.context import RuleContext, action, plural, rounded, sample_lines, whole
 from vllm_logdoctor.rules.load import Span, generated_tokens
 from vllm_logdoctor.rules.performance.order import ABOVE_THE_CLIENT
+from vllm_logdoctor.rules.performance.refused import Refused, refused_requests
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.clock import duration
+from vllm_logdoctor.run.model import Sample
 
 MOST_REQUESTS = 2
 LEAST_SECONDS = 30.0
@@ -26,6 +28,8 @@ ROUNDING = 0.1
 """Percent by which a growth may be larger than printed: without the size of the cache its tokens are the least that fit."""
 LEAST_GENERATED = 0.02
 """Share of the tokens held that the lines show being generated; else they may be those of a prompt."""
+SHORTLY = 90.0
+"""Seconds after the end of such an answer in which a client may send it back, with a request in between."""
 PROMPT_WINDOW = 60.0
 """Seconds before in which a prompt may have filled the cache instead."""
 
@@ -70,16 +74,26 @@ def long_answers_hold_the_server(case: RuleContext) -> Advice | None:
     # Without the size of the cache only a rounded share that grows would tell the tokens.
     each = " each" if last.running != 1 else ""
     held = f", about {float(f'{longest.tokens:.2g}'):,.0f} tokens{each}" if memory_of(case.run) else ""
+    behind_it = refused_behind(case)
+    whether = (
+        f" {plural(len(behind_it), 'refused prompt')} came within {SHORTLY:.0f} s after such an answer and exceeded the context:"
+        " the client probably sent the answer back."
+        if behind_it
+        else " If such answers are intended (reasoning, long documents), nothing is wrong."
+    )
     text = (
         f"{plural(last.running or 0, 'request')} generated {generated} without a pause and held"
         f" {last.kv_usage or 0.0:g} % of the KV cache{held}: probably answers without a length limit."
         + _to_the_end(case, ended if len(found) > 1 else _reaches_the_end(case, longest), len(found))
-        + " If such answers are intended (reasoning, long documents), nothing is wrong."
+        + whether
     )
     known = "" if case.version else ", where the release has it"
     return Advice(
         text,
-        sample_lines(case, longest.spans, lambda sample: (sample.kv_usage or 0.0,)),
+        (
+            *sample_lines(case, longest.spans, lambda sample: (sample.kv_usage or 0.0,)),
+            *(one.line for one in behind_it),
+        ),
         confidence="medium",
         changes=(
             action("set max_tokens in the clients' requests to the length of the answers that you want"),
@@ -94,6 +108,24 @@ def long_answers_hold_the_server(case: RuleContext) -> Advice | None:
 def _reaches_the_end(case: RuleContext, stretch: Stretch) -> bool:
     length = whole(case.run.setting("max_model_len"))
     return length is not None and NEAR_THE_END * length <= stretch.tokens
+
+
+def refused_behind(case: RuleContext) -> list[Refused]:
+    """Return the prompts that vLLM refused for their length shortly after an answer that had run to the end of the context.
+
+    Their clients probably sent that answer back as a part of the prompt. None where such answers are no finding.
+    """
+    ends = [one.spans[-1].sample for one in stretches(case) if _reaches_the_end(case, one)]
+    found = []
+    for one in refused_requests(case.run) if len(ends) >= LEAST_ENDS else ():
+        before = [span.sample for span in case.load.spans if span.sample.line < one.line.line][-1:]
+        if one.is_prompt_alone and any(_is_shortly_after(end, last) for end in ends for last in before):
+            found.append(one)
+    return found
+
+
+def _is_shortly_after(end: Sample, sample: Sample) -> bool:
+    return end.time is not None and sample.time is not None and 0 <= sample.time - end.time <= SHORTLY
 
 
 def _to_the_end(case: RuleContext, ended: int, times: int) -> str:
