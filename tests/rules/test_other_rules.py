@@ -206,6 +206,26 @@ def test_messages_without_a_rule_are_reported_together_without_a_number(message:
     assert not found.changes
 
 
+def test_a_slower_way_taken_as_a_kernel_was_not_built_shows_the_first_error_of_its_build() -> None:
+    run = a_run(
+        messages=("Failed to initialize FlashInfer All Reduce workspace: Ninja build failed. Ninja output:",)
+    )
+    include = "/opt/env/lib/python3.12/site-packages/flashinfer/data/include/flashinfer/comm"
+    output = (
+        "FAILED: [code=4] /home/me/.cache/flashinfer/0.6.4/90a/cached_ops/comm/fusion.cuda.o",
+        f'{include}/fusion.cuh(112): error: namespace "std" has no member "span"',
+        f"{include}/fusion.cuh(113): error: expected a )",
+        "2 errors detected in the compilation.",
+    )
+    other = record("/src/csrc/other.cu(3): error: of something earlier", 9, "WARNING")
+    run.records = [other, *(record(text, 11 + n, "WARNING") for n, text in enumerate(output))]
+    found = advice(run)["slower-paths-taken"]
+    assert '`fusion.cuh(112): error: namespace "std" has no member "span"`' in found.explanation
+    assert [line.line for line in found.evidence] == [10, 12]
+    run.records = run.records[:1]
+    assert "error:" not in advice(run)["slower-paths-taken"].explanation
+
+
 def test_without_a_version_only_flags_of_every_possible_release_are_proposed() -> None:
     queue = load((5, {"running": 64, "waiting": 31, "kv": 9.9}))
     run = a_run(set={"max_num_seqs": 64}, version=None, samples=queue)

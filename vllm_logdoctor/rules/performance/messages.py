@@ -9,9 +9,12 @@ from typing import Any
 from vllm_logdoctor.catalogue.pages import RulePage, first_paragraph, points, rule_names, rule_page
 from vllm_logdoctor.catalogue.topics import Severity
 from vllm_logdoctor.events import Event
+from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.context import RuleContext, message_lines
-from vllm_logdoctor.rules.failure.wording import changes_of, filled_lines, other_ways
+from vllm_logdoctor.rules.failure.wording import changes_of, filled_lines, other_ways, shown
 from vllm_logdoctor.rules.rule import Advice, Rule
+from vllm_logdoctor.run.builds import compiler_error
 from vllm_logdoctor.run.model import Run
 
 # Messages that rules of this package read themselves.
@@ -36,6 +39,8 @@ _TOPICS = frozenset(
     }
 )  # fmt: skip
 MOST_SHOWN = 5
+_BUILD = "Ninja build failed"
+_FOLDERS = lazy_pattern(r"^\s*/\S*/(?=\S+: )")
 
 
 def slower_paths_taken(case: RuleContext) -> Advice | None:
@@ -56,13 +61,28 @@ def slower_paths_taken(case: RuleContext) -> Advice | None:
     more = f" And {len(ids) - MOST_SHOWN} more." if len(ids) > MOST_SHOWN else ""
     serious = any(pattern.severity in ("high", "medium") for pattern in patterns)
     severity: Severity = "low" if serious else "info"
-    text = f"{' '.join(meanings)}{more}"
+    refused = _not_compiled(case, ids)
+    # nvcc names a file with all its folders, which the cited line shows.
+    compiler = (
+        f" A kernel could not be built; the first error of its build: `{shown(_FOLDERS.sub('', refused.message))}`."
+        if refused
+        else ""
+    )
     return Advice(
-        text,
-        message_lines(case, *ids, most=MOST_SHOWN),
+        f"{' '.join(meanings)}{more}{compiler}",
+        (*message_lines(case, *ids, most=MOST_SHOWN), *([case.run.evidence(refused)] if refused else ())),
         confidence="medium",
         severity=severity,
         verify="no such lines at start-up.",
+    )
+
+
+def _not_compiled(case: RuleContext, ids: Sequence[str]) -> Record | None:
+    """Return the first error of a compiler in the output that follows the message of a slower way, several lines long."""
+    heads = [case.run.messages[name].first[0].record for name in ids]
+    head = next((one for one in heads if _BUILD in one.message), None)
+    return (
+        compiler_error([one for one in case.run.records if head and one.line > head.line]) if head else None
     )
 
 
