@@ -84,6 +84,7 @@ class Signature(Struct, frozen=True, forbid_unknown_fields=True):
         title: title of this case; "" for the page's. One with a title of its own explains itself, too.
         verify: how to see that the remedy worked; "" for the page's.
         remedy: what to do in this case, in place of the page's list and of its changes that need no value from the log.
+        shown: no condition: expressions for lines that show what the words say beside the error, the nearest one above its end.
     """
 
     regex: str
@@ -110,6 +111,7 @@ class Signature(Struct, frozen=True, forbid_unknown_fields=True):
     title: str = ""
     verify: str = ""
     remedy: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
 
     @property
     def literals(self) -> tuple[str, ...]:
@@ -125,7 +127,7 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True):
         frames: must be found among the places of the tracebacks.
         explain: words for this case, in place of what the page means.
         title: title of this case; "" for the page's.
-        remedy: what to do in this case, as in a signature.
+        remedy, shown: what to do in this case, and lines that show what its words say, as in a signature.
     """
 
     regex: str
@@ -133,6 +135,7 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True):
     title: str = ""
     frames: str = ""
     remedy: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
 
 
 class ChangeTemplate(Struct, frozen=True, forbid_unknown_fields=True):

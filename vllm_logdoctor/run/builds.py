@@ -120,13 +120,13 @@ _CALLED_BY = lazy_pattern(r"(?:^|/)(?P<file>csrc/[^\s:]{1,200}):\d+:\d+: note: c
 _NEAR_OBJECT, _NEAR_CALL = 10, 20
 
 
-def compiled_file(records: Sequence[Record], error: Record) -> str:
-    """Return the source file whose compilation an error ended, by ninja's line above it or the compiler's notes below, or ""."""
+def compiled_file(records: Sequence[Record], error: Record) -> tuple[str, Record] | None:
+    """Return the source file whose compilation an error ended, and the line that names it: ninja's above it or the compiler's notes below."""
     at = next((number for number, one in enumerate(records) if one is error), 0)
-    above = (_OBJECT.search(one.message[:400]) for one in reversed(records[max(0, at - _NEAR_OBJECT) : at]))
-    below = (_CALLED_BY.search(one.message[:400]) for one in records[at : at + _NEAR_CALL])
-    found = next((one for one in (*above, *below) if one is not None), None)
-    return found["file"] if found is not None else ""
+    above = ((_OBJECT, one) for one in reversed(records[max(0, at - _NEAR_OBJECT) : at]))
+    below = ((_CALLED_BY, one) for one in records[at : at + _NEAR_CALL])
+    searched = ((known.search(one.message[:400]), one) for known, one in (*above, *below))
+    return next(((found["file"], one) for found, one in searched if found is not None), None)
 
 
 def compiler_error(records: Sequence[Record]) -> Record | None:

@@ -77,8 +77,8 @@ def build_failure(
     # The words of CMake are below the line that the report quotes.
     more = "" if said == " ".join(compiler.message.split()) else " {exception}"
     values = {"exception": said[:300]}
-    if source := compiled_file(context.trail, compiler):
-        values["source"] = source
+    if (source := compiled_file(context.trail, compiler)) is not None:
+        values["source"] = source[0]
     explain = (_COMPILED if source else _EXPLAINED) + more
     signature = Signature(
         "", rank="symptom", priority=8, confidence="medium", title="Compiler or build tool failed", explain=explain,
@@ -106,4 +106,5 @@ def build_failure(
         headers = lacking.package.startswith("Python") and "Development" in lacking.missing
         signature = replace(signature, explain=_LACKING, remedy=_HEADERS if headers else _INSTALL)
         supporting = (lacking.record, *supporting)
-    return RuleMatch(rules.rule(UNKNOWN), signature, observation, compiler, values, supporting)
+    shown = source[1:] if source is not None and "{source}" in signature.explain else ()
+    return RuleMatch(rules.rule(UNKNOWN), signature, observation, compiler, values, supporting, shown=shown)

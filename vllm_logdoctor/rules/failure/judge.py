@@ -23,6 +23,7 @@ from vllm_logdoctor.rules.failure.pytest_output import has_several_errors, steps
 from vllm_logdoctor.rules.failure.requests import REFUSED, request_findings
 from vllm_logdoctor.rules.failure.root import Verdict, verdict_of
 from vllm_logdoctor.rules.failure.rule_ids import CODE, UNKNOWN
+from vllm_logdoctor.rules.failure.shown_lines import code_line
 from vllm_logdoctor.rules.failure.signatures import FailureRules, expression, failure_rules
 from vllm_logdoctor.rules.failure.silent_end import SILENT, end_findings
 from vllm_logdoctor.rules.failure.user_packs import explained_by_packs
@@ -37,8 +38,6 @@ from vllm_logdoctor.run.owners import PROGRAM, acting_frames, is_file_of_vllm, i
 from vllm_logdoctor.run.tracelines import cleaned, frame_line, without_numbers
 
 FOLLOWED = "errors-that-followed"
-_LISTED_LINES = 16
-"""A notebook lists the lines of code around a frame."""
 _MEMORY = (
     "Model loading took",
     "Loading model weights took",
@@ -216,7 +215,7 @@ def context_of(verdict: Verdict, context: FailureContext) -> list[Record]:
         return []
     frames = [
         # By which place a rule knows a failure is in the line that names the file.
-        _code_line(frame, block) if is_own(frame.file) else frame.record
+        code_line(frame, block) if is_own(frame.file) else frame.record
         for frame in _telling_frames(verdict.root, raised, block)
     ]
     chain = [one.record for one in _chained(raised, block)[:3]]
@@ -224,7 +223,7 @@ def context_of(verdict: Verdict, context: FailureContext) -> list[Record]:
     # knows is identified by its place, which the line above names.
     of_place = verdict.root.rule.id in (CODE, UNKNOWN)
     chain += [
-        one.record if of_place else _code_line(one, block)
+        one.record if of_place else code_line(one, block)
         for one in acting_frames(raised.frames)[-1:]
         if one.code.startswith("raise")
     ]
@@ -294,15 +293,6 @@ def _more_of_text(raised: Raised, block: Block) -> list[Record]:
     if not any(sign.isdigit() for sign in second) or "Warning: " in second:
         return []  # Python prints its warnings between other lines.
     return [one for one in block.records if one.line > raised.record.line and second in one.message][:1]
-
-
-def _code_line(frame: Frame, block: Block) -> Record:
-    """Return the line below a frame that shows its code, or the frame's own line; a notebook marks it among its neighbors."""
-    start = next((number for number, one in enumerate(block.records) if one is frame.record), None)
-    if start is None or not frame.code:
-        return frame.record
-    below = block.records[start : start + _LISTED_LINES]
-    return next((one for one in below if one.message.rstrip(" │").endswith(frame.code)), frame.record)
 
 
 def _copies(verdict: Verdict) -> list[Record]:

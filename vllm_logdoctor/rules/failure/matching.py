@@ -64,6 +64,7 @@ class RuleMatch(Struct, frozen=True):
         values: named groups and figures, for words and changes.
         supporting: further lines that belong to it.
         traceback: where a line alone was seen, the block that reports the same failure.
+        shown: lines that show a value of the words beside the error.
     """
 
     rule: FailureRule
@@ -73,6 +74,7 @@ class RuleMatch(Struct, frozen=True):
     values: Mapping[str, Any]
     supporting: tuple[Record, ...] = ()
     traceback: Block | None = None
+    shown: tuple[Record, ...] = ()
 
     @property
     def confidence(self) -> Confidence:

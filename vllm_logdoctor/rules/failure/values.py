@@ -391,7 +391,9 @@ def _flag_of_setting(values: Mapping[str, Any]) -> Values:
     found: Values = {"feature": subject["name"] if subject else "the feature that asks for it"}
     if str(values.get(str(setting))) != str(wanted):
         return {**found, "flag": f"--{str(setting).replace('_', '-')}"}
-    return {**found, "given": wanted if values.get("speculative_config") else None}
+    draft = values.get("speculative_config")
+    own = draft.get(setting) if isinstance(draft, dict) else None
+    return {**found, "given": wanted if draft else None, "of_draft": own if own != wanted else None}
 
 
 def _visible_devices(values: Mapping[str, Any]) -> Values:

@@ -108,7 +108,9 @@ def named_finding(named: RuleMatch, run: Run, role: Role | None, records: Sequen
         of_framework = f"The traceback is of {framework}: no line of this log is vLLM's."
         finding = replace(finding, explanation=f"{finding.explanation} {of_framework}".lstrip())
     words = f"{finding.title} {finding.explanation}"
-    return with_shown(finding, lines_shown(words, named, frames_wanted(named)), run)
+    return with_shown(
+        finding, lines_shown(words, named, frames_wanted(named), _lines_wanted(named), run), run
+    )
 
 
 def with_shown(finding: Finding, records: Iterable[Record], run: Run) -> Finding:
@@ -141,6 +143,12 @@ def frames_wanted(named: RuleMatch) -> str:
     case = None if named.signature.explain else _case_of(named)
     own = case.frames if case is not None else ""
     return own or named.signature.frames or named.signature.raised_in
+
+
+def _lines_wanted(named: RuleMatch) -> tuple[str, ...]:
+    """Return the expressions of the case of the page, or of the signature, for lines that show what the words say."""
+    case = None if named.signature.explain else _case_of(named)
+    return (case.shown if case is not None else ()) or named.signature.shown
 
 
 def _case_of(named: RuleMatch) -> Case | None:
@@ -177,11 +185,12 @@ def _lines_of_figures(
     """Yield the lines of the settings and figures of the run that an explanation gives, those left out that are evidence already."""
     cited = {(one.file, one.line) for one in given}
     for line in map(str.strip, template.strip().split("\n")):
-        for name in _values_in(line, values) or ():
+        for used in _values_in(line, values) or ():
+            name = str(values.get("setting")) if used == "given" else used
             figure, seen = run.measured.get(name) or run.config.get(name), run.seen(PRINTED.get(name, ""))
             proof = (
                 [run.evidence(one.record) for one in seen.first[:1]] if seen is not None
-                else figure.evidence[:1] if figure is not None and figure.value == values[name]
+                else figure.evidence[:1] if figure is not None and figure.value == values[used]
                 else ()
             )  # fmt: skip
             for one in proof:
