@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.corpus.skeleton import FIXTURES, report_of
+from tests.corpus.snapshot import FIXTURES, report_of
 from tests.tables import for_each
 from vllm_logdoctor import RunView
 

@@ -1,6 +1,6 @@
-"""What a page states without its prose: headings, figures, citations, code, tables, and how many sentences stand where.
+"""Snapshots of reports without their prose: headings, figures, citations, code, tables, and the sentences in each line.
 
-`python -m tests.corpus.skeleton` writes them anew below `tests/corpus/pages/`, after a change that is meant: read
+`python -m tests.corpus.snapshot` writes them anew below `tests/corpus/snapshots/`, after a change that is meant: read
 the difference before it is committed.
 """
 
@@ -15,16 +15,16 @@ from vllm_logdoctor import Report, analyze
 
 HERE = Path(__file__).parent
 FIXTURES = HERE.parents[1] / "fixtures"
-PAGES = HERE / "pages"
+SNAPSHOTS = HERE / "snapshots"
 LOGS = {
     path.stem: path
     for folder in (FIXTURES, HERE.parent / "rules" / "logs")
     for path in sorted(folder.glob("*.log"))
 }
-WAYS = {path.stem: path for path in sorted((HERE / "ways").glob("*.txt"))}
-"""Small logs of the tests of other rooms, each below its name: together they take most ways through reader and judgement."""
+SMALL_LOGS = {path.stem: path for path in sorted((HERE / "small_logs").glob("*.txt"))}
+"""By area, logs of a few lines, each below its name: together they reach most branches of that area."""
 EXAMPLES = "examples-of-rule-pages"
-STATED = re.compile(
+KEPT = re.compile(
     r"^(?:\d+\.|-)(?= )"  # an item of a list
     r"|`[^`]+`"  # code
     r"|\[L\d[^\]]*\]"  # a citation
@@ -40,8 +40,8 @@ def report_of(name: str) -> Report:
     return analyze(LOGS[name].read_bytes(), year=2025)
 
 
-def skeleton(page: str) -> str:
-    """Return what a page in Markdown states, one line for each of its lines."""
+def without_prose(page: str) -> str:
+    """Return a page in Markdown without its prose, line by line."""
     lines, code = [], False
     for line in page.splitlines():
         if line.startswith("```"):
@@ -51,23 +51,24 @@ def skeleton(page: str) -> str:
         elif line.startswith("|"):
             lines.append("|".join(map(_cell, line.split("|"))))
         elif line:
-            lines.append(" ".join(STATED.findall(line)) or "~")
+            lines.append(" ".join(KEPT.findall(line)) or "~")
     return "\n".join(lines) + "\n"
 
 
 def _cell(text: str) -> str:
-    return text if len(text.split()) <= WORDS_OF_A_CELL else " ".join(STATED.findall(text))
+    return text if len(text.split()) <= WORDS_OF_A_CELL else " ".join(KEPT.findall(text))
 
 
 def of_report(report: Report) -> str:
-    """Return the outcome of each run and the skeleton of the page."""
+    """Return the outcome of each run and the page without its prose."""
     outcomes = ", ".join(run.outcome for run in report.runs)
-    return f"outcome: {outcomes}\n{skeleton(report.to_markdown())}"
+    return f"outcome: {outcomes}\n{without_prose(report.to_markdown())}"
 
 
-def of_ways(room: str) -> str:
-    """Return the skeletons of the small logs of a room, each below its name."""
-    logs = [part.partition("\n") for part in re.split(r"^§ ", WAYS[room].read_text(), flags=re.MULTILINE)[1:]]
+def of_small_logs(area: str) -> str:
+    """Return the snapshots of the small logs of an area, each below the log's name."""
+    text = SMALL_LOGS[area].read_text()
+    logs = [part.partition("\n") for part in re.split(r"^§ ", text, flags=re.MULTILINE)[1:]]
     return "\n".join(f"§ {name}\n{of_report(analyze(log.encode(), year=2025))}" for name, _, log in logs)
 
 
@@ -81,18 +82,18 @@ def of_examples() -> str:
         findings = [
             f"{one.role or one.kind} {one.id} {[e.line for e in one.evidence]}" for one in run.findings
         ]
-        parts.append(f"§ {name}: {run.outcome}\n{skeleton(head)}" + "\n".join(findings) + "\n")
+        parts.append(f"§ {name}: {run.outcome}\n{without_prose(head)}" + "\n".join(findings) + "\n")
     return "\n".join(parts)
 
 
 def main() -> None:
-    """Write all skeletons."""
-    PAGES.mkdir(exist_ok=True)
+    """Write all snapshots."""
+    SNAPSHOTS.mkdir(exist_ok=True)
     for name in LOGS:
-        (PAGES / f"{name}.txt").write_text(of_report(report_of(name)))
-    for room in WAYS:
-        (PAGES / f"ways-{room}.txt").write_text(of_ways(room))
-    (PAGES / f"{EXAMPLES}.txt").write_text(of_examples())
+        (SNAPSHOTS / f"{name}.txt").write_text(of_report(report_of(name)))
+    for area in SMALL_LOGS:
+        (SNAPSHOTS / f"small-logs-{area}.txt").write_text(of_small_logs(area))
+    (SNAPSHOTS / f"{EXAMPLES}.txt").write_text(of_examples())
 
 
 if __name__ == "__main__":
