@@ -18,6 +18,7 @@ from vllm_logdoctor.run.clock import runs_backwards
 from vllm_logdoctor.run.job import JobEnd, combined, job_end_in
 from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Coverage, Evidence, Run, SourceSummary, Unknown
+from vllm_logdoctor.run.omissions import omissions
 from vllm_logdoctor.run.other_programs import argument_not_taken
 from vllm_logdoctor.run.segments import Segmenter
 from vllm_logdoctor.source.chunks import InputSize
@@ -140,6 +141,7 @@ class RunSet:
             *((runs_left_out(segmenter.left_out),) if segmenter.left_out else ()),
             *((unattributed(segmenter.unattributed_accesses),) if segmenter.unattributed_accesses else ()),
             *((lines_left_out(unread),) if unread else ()),
+            *((note,) if len(self.names) == 1 and (note := omissions_of(runs)) else ()),
             *((PROCESSES_LEFT_OUT,) if any(one.processes_left_out for one in segmenter.runs) else ()),
         ]
         return Coverage(
@@ -277,6 +279,19 @@ def lines_left_out(number: int) -> str:
         f"{number:,} lines without known text, or of starts and statistics, are unlike the 20,000 kinds before them, or of a start behind the first "
         "100,000: not read"
     )
+
+
+_MOST_MARKS = 5
+
+
+def omissions_of(runs: Sequence[Run]) -> str:
+    """Return where whoever copied a log says that lines are left out, or ""."""
+    lines = [one.line for run in runs for one in omissions(trail_of(run))]
+    if not lines:
+        return ""
+    places = ", ".join(f"L{line}" for line in lines[:_MOST_MARKS])
+    more = f" and {len(lines) - _MOST_MARKS} more places" if len(lines) > _MOST_MARKS else ""
+    return f"Whoever copied this log left lines out at {places}{more}"
 
 
 def unattributed(number: int) -> str:

@@ -36,6 +36,7 @@ from vllm_logdoctor.rules.model import Confidence, Finding
 from vllm_logdoctor.rules.offline import outputs_are_empty, prints_answers
 from vllm_logdoctor.rules.performance.order import CLIENT
 from vllm_logdoctor.run.lifecycle import trail_of
+from vllm_logdoctor.run.omissions import last_omission
 from vllm_logdoctor.run.other_programs import failed_check
 from vllm_logdoctor.run.servers import NAMES, VLLM
 
@@ -54,6 +55,7 @@ _ABOUT_THE_CACHE = "kv-cache-preemption"
 _STALLED = "engine-makes-no-progress"
 _AGAIN = 3
 """Lines of a finding from which what it is about was no single event."""
+_REST_LEFT_OUT = "its writer left the rest out"
 _NO_RUN = "the log shows neither a complete start nor statistics of a load"
 # FAILED tests/test_a.py::test_b[x-1] - ValueError: text      /src/csrc/attention.cpp:281:40: error: use of undeclared identifier
 _TEST = lazy_pattern(
@@ -164,6 +166,8 @@ def _state_of_piece(page: Page) -> str:
         return f"TEST FAILED: {inline(failed.test) if failed is not None and failed.test else 'an assertion'}"
     if failed_request(page) is not None:
         return f"REQUEST ERROR: {_logged_error(page)}"
+    if last_omission(run) is not None:
+        return f"EXCERPT: {_REST_LEFT_OUT}"
     if run.followed and start_seen(run):
         return "CUT OFF: the next start follows before this one completed"
     no_statistics = page.diagnosis.bottleneck.name == "none-clear"
@@ -201,6 +205,8 @@ def _state_of_healthy(page: Page) -> str:
         return "TO CHECK: every printed output is empty"
     if limit == "none-clear" and not run.samples:
         return "COMPLETED" if run.kind == "offline" else "HEALTHY: no statistics of the load in this log"
+    if limit == "startup-only" and last_omission(run) is not None:
+        return f"STARTED: {_REST_LEFT_OUT}"
     if limit == "startup-only" and not run.seen("request-received"):
         return f"STARTED: no {'prompts in the lines of vLLM' if run.kind == 'offline' else 'request in this log'}"
     if _is_of_little_load(page):

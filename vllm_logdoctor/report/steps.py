@@ -19,6 +19,7 @@ from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.rules.offline import outputs_are_empty, tokens, tokens_per_prompt
 from vllm_logdoctor.rules.release_terms import options_of_fork
 from vllm_logdoctor.run.metrics import offline_batches
+from vllm_logdoctor.run.omissions import last_omission
 
 SHOWN = 3
 _ACTION = 140
@@ -33,6 +34,7 @@ _REST_OF_LOG = (
     "If the process still runs, see what it does: `py-spy dump --pid PID`. If it ended, get its exit status, the rest of its"
     " output, and `dmesg -T` of its node."
 )
+_WHOLE_LOG = "Analyze the whole log: how this run went on is in the part that was left out."
 _OF_EMPTY_OUTPUTS = "Print `outputs[0].token_ids` and `outputs[0].finish_reason` of a result: they show"
 _DOWNLOADED_BEFORE = "Wait for the download if the process still runs; to start without it, give the path of a local copy as the model."
 
@@ -110,6 +112,8 @@ def without_change(page: Page, level: Level) -> tuple[str, ...]:
         )
     if page.run.samples:
         return ()
+    if last_omission(page.run) is not None:
+        return (_WHOLE_LOG,)
     if outputs_are_empty(page.run):
         return (f"{_OF_EMPTY_OUTPUTS} {_of_tokens(tokens_per_prompt(offline_batches(page.run)))}",)
     refused = (one for one in page.advice if one.id == REFUSED and one.role == "root")

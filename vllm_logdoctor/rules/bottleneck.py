@@ -47,6 +47,7 @@ from vllm_logdoctor.run.lifecycle import OWN_SHUTDOWN, trail_of
 from vllm_logdoctor.run.metrics import offline_batches
 from vllm_logdoctor.run.minutes import is_probe
 from vllm_logdoctor.run.model import Evidence, Run
+from vllm_logdoctor.run.omissions import last_omission
 from vllm_logdoctor.run.other_programs import OWN_ERROR, FailedCheck, failed_check
 
 RUN_SHARE = 0.20
@@ -146,6 +147,9 @@ def _without_statistics(run: Run) -> Bottleneck:
         return stopped
     if run.startup_complete or run.config or run.measured or run.phases:
         part = "the" if run.startup_complete else "a part of the"
+        if (mark := last_omission(run)) is not None:
+            words = f"The log shows {part} start-up; whoever copied it left out what follows"
+            return Bottleneck("startup-only", words, (run.evidence(mark),))
         return Bottleneck("startup-only", f"The log shows {part} start-up and no load")
     for record in trail_of(run):
         words = next((words for text, words in _LAST_SIGNS.items() if text in record.message[:120]), "")

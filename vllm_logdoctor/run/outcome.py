@@ -47,6 +47,7 @@ from vllm_logdoctor.run.lifecycle import (
     within_engine,
 )
 from vllm_logdoctor.run.model import Outcome, Run
+from vllm_logdoctor.run.omissions import last_omission
 from vllm_logdoctor.run.other_programs import counted_in, is_of_benchmark_client
 from vllm_logdoctor.run.owners import PROGRAM, acting_frames, is_file_of_vllm, owner_of
 from vllm_logdoctor.run.termination import REQUESTED, Stop, by_cause, stops_in
@@ -455,18 +456,16 @@ class _Judge:
     def _open_end(self) -> Outcome:
         if self._did_its_work():
             return "clean_shutdown"
-        if self.offline and batch_is_open(self.run, self.trail):
+        if self.offline and batch_is_open(self.run, self.trail) and last_omission(self.run) is None:
             return "truncated"
         job = self.run.job
         if job is not None and (job.exit_status is not None or job.words):
             return "unknown"
         if self.run.startup_complete or self.ready is not None or self._answers_requests():
             return "running"
-        return (
-            "truncated"
-            if self.run.last_of_file and self._began() and not self._goes_on(self.run.last_line)
-            else "unknown"
-        )
+        ends_here = self.run.last_of_file and last_omission(self.run) is None
+        cut = ends_here and self._began() and not self._goes_on(self.run.last_line)
+        return "truncated" if cut else "unknown"
 
     def _goes_on(self, end: int) -> bool:
         """Return whether another program wrote on, until a line, long after the last line of vLLM: then its log holds a piece of one."""
