@@ -6,7 +6,13 @@ from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.excerpt import excerpt, is_indented
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Evidence
-from vllm_logdoctor.run.tracelines import NUMBER, breaks_off, frame_line, indentation, without_numbers
+from vllm_logdoctor.run.tracelines import (
+    NUMBER,
+    breaks_off,
+    frame_line,
+    indentation,
+    without_numbers,
+)
 
 LINES = 6
 _HEADER = 120
@@ -188,8 +194,8 @@ def _goes_on(first: Evidence, second: Evidence) -> bool:
 
 
 def masked(line: Evidence) -> str:
-    """Return the text of a line without its numbers, which are others for each rank."""
-    return without_numbers(line.text)
+    """Return the text of a line without its numbers, which are others for each rank, and without Ray's count of equal lines."""
+    return without_numbers(line.text.partition(" [repeated ")[0].rstrip())
 
 
 def _stated(line: Evidence) -> str:

@@ -80,7 +80,9 @@ _LITTLE_WEIGHTS_GIB = 1.0
 # With speculative decoding, ...      On the CPU backend, ...      In a job, ...
 _CONDITION = lazy_pattern(r"(?:With|For|In|On) [^,.:`]{2,40}, (?=\w)")
 # Run once with `CUDA_LAUNCH_BLOCKING=1` and `--enforce-eager`: the traceback then names the kernel.
-_AND_SWITCH = lazy_pattern(r" and `--(?P<switch>[a-z][\w-]*)`(?=: )")
+_AND_SWITCH = lazy_pattern(r" and `--(?P<switch>[a-z][\w-]*)`(?=[:,] )")
+# What a trial of both shows: the variable alone leaves graphs and compiled code on.
+_IF_BOTH_HELP = lazy_pattern(r" If it no longer fails, [^.]*\.")
 # Start once with `--enforce-eager` to see whether torch.compile generates the kernel.
 _ASKS_FOR_ORIGIN = "torch.compile generates the kernel"
 
@@ -231,18 +233,23 @@ def _takes_images(run: Run) -> bool:
 
 
 def without_switches(text: str, run: Run | None = None) -> str:
-    """Return advice that sets a variable and a switch without the switch; with a run, only where the run has it on or is not vLLM's.
+    """Return advice that sets a variable and a switch without the switch and what both show.
+
+    With a run, only where the run has the switch on or is not vLLM's.
 
     >>> without_switches("Run once with `CUDA_LAUNCH_BLOCKING=1` and `--enforce-eager`: the traceback names the kernel.")
     'Run once with `CUDA_LAUNCH_BLOCKING=1`: the traceback names the kernel.'
     """
-    if _AND_SWITCH.search(text) is None:
+    found = _AND_SWITCH.search(text)
+    if found is None:
         return text
-    if run is None or framework_without_vllm(run):
-        return _AND_SWITCH.sub("", text)
-    return _AND_SWITCH.sub(
-        lambda found: "" if run.setting(found["switch"].replace("-", "_")) is True else found[0], text
-    )
+    if (
+        run is not None
+        and not framework_without_vllm(run)
+        and run.setting(found["switch"].replace("-", "_")) is not True
+    ):
+        return text
+    return _IF_BOTH_HELP.sub("", _AND_SWITCH.sub("", text))
 
 
 def framework_without_vllm(run: Run) -> str:

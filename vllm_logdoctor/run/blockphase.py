@@ -181,6 +181,8 @@ _MARKS: tuple[tuple[str, BlockPhase], ...] = (
     ("GPU KV cache size", "warm-up"),
     ("# GPU blocks", "warm-up"),
     ("# cuda blocks", "warm-up"),
+    ("Dynamo bytecode transform time", "profiling"),
+    ("Compiling a graph for", "profiling"),
     ("Model loading took", "profiling"),
     ("Loading model weights took", "profiling"),
     ("Loading weights took", "load-weights"),

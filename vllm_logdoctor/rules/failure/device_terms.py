@@ -55,6 +55,14 @@ _INTERFACE = lazy_pattern(
 _ON_ROCM = "On ROCm "
 _UNITS = {"npu": "NPU", "xpu": "XPU", "hpu": "HPU", "tpu": "TPU", "neuron": "Neuron core"}
 _GPU = lazy_pattern(r"(?<![\w-])GPU(?P<several>s?)(?![\w-])")
+# A failed assertion aborts the process on ROCm, without an exception; from level 3 on HIP logs the kernels that it starts.
+_SHOWN_BY_TRACEBACK = lazy_pattern(
+    r"`CUDA_LAUNCH_BLOCKING=1`(?P<switch> and `--enforce-eager`)?: the traceback then (?:shows|ends at)[^.]*"
+)
+_SHOWN_BY_KERNELS = (
+    r"`AMD_SERIALIZE_KERNEL=3`, `AMD_LOG_LEVEL=3`\g<switch>:"
+    r" the last `ShaderName` lines above the abort name the kernel that failed and those before it"
+)
 _ORDER = lazy_pattern(r"; set `CUDA_DEVICE_ORDER=[^.]*")
 
 
@@ -98,8 +106,7 @@ def in_words_of_device(text: str, run: Run) -> str | None:
         return None
     text = _ORDER.sub("", text)
     if run.platform == "rocm":
-        # A failed assertion ends the process there, without an exception.
-        text = text.replace("the traceback then shows", "a traceback, where one follows, then shows")
+        text = _SHOWN_BY_TRACEBACK.sub(_SHOWN_BY_KERNELS, text)
     for theirs, ours in own.items():
         text = text.replace(theirs, ours)
     if run.platform not in WITHOUT_NCCL:

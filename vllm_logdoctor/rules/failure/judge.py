@@ -298,11 +298,14 @@ def _more_of_text(raised: Raised, block: Block) -> list[Record]:
 def _copies(verdict: Verdict) -> list[Record]:
     """Return where another process stated the root's error, the first line of each that has a name."""
     seen = verdict.root.observation
-    own = without_numbers(seen.raised.statement) if seen.raised is not None else ""
+    own = without_numbers(seen.raised.statement if seen.raised is not None else cleaned(seen.text))
+    stated = [(block.last_raised.statement, block.last_raised.record) for block in verdict.followed]
+    # What a library prints has no traceback.
+    stated += [] if seen.raised is not None else [(cleaned(one.message), one) for one in verdict.agreeing]
     found: dict[Process, Record] = {}
-    for block in verdict.followed:
-        if own and without_numbers(block.last_raised.statement) == own:
-            found.setdefault(block.process, block.last_raised.record)
+    for words, record in stated:
+        if without_numbers(words) == own:
+            found.setdefault(record.process, record)
     return [one for process, one in found.items() if process.name and process != seen.record.process]
 
 
