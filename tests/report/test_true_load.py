@@ -270,3 +270,13 @@ def test_a_quoted_statistics_line_shows_the_cache_that_its_finding_is_about() ->
     text = report([*START, *[statistics(second, 18, 43, 95.9) for second in range(120, 240, 10)]])
     evidence = next(line for line in text.splitlines() if line.startswith("- Evidence:"))
     assert "GPU KV cache usage: 95.9%" in evidence
+
+
+def test_a_benchmark_for_a_load_that_few_lines_show_says_that_more_may_have_run_between_them() -> None:
+    start = [one.replace("'max_num_seqs': 256", "'enforce_eager': True") for one in START]
+    probes = [ANSWER.replace("POST /v1/completions", "GET /health")] * 60
+    few = [*start, *probes, statistics(60, 1, 0, 0.1), *[ANSWER] * 5, statistics(70, 0, 0, 0.0)]
+    words = "sends up to 1 request at once, the most in a statistics line (more may have run between two lines: 5 were answered), with"
+    assert words in report(few)
+    shown = [*start, *probes, statistics(60, 8, 0, 0.1), *[ANSWER] * 5, statistics(70, 0, 0, 0.0)]
+    assert "sends up to 8 requests at once, as in this log, with" in report(shown)

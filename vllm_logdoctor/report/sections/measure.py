@@ -27,6 +27,7 @@ LEAST_SHARE = 0.9
 _SHARED = 10.0
 """Percent of the prompts from the prefix cache, above which the statistics lines do not give their mean length."""
 _TOTALS = ("Successful requests", "Total input tokens", "Total generated tokens")
+_FEW_LINES = 10
 _OWN_PROMPTS = "prompts.jsonl"
 
 
@@ -52,10 +53,17 @@ def measure(page: Page) -> list[str]:
                 f"prompts of your own: write them to {_OWN_PROMPTS} first, each as "
                 + '`{"prompt": "..."}` on a line'
             )
-        lines[0] = (
-            f"{said}. The benchmark below sends up to {plural(most, 'request')} at once, as in this log, with {own}:"
-        )
+        lines[0] = f"{said}. The benchmark below sends up to {plural(most, 'request')} at once, {_as_seen(page.run)}, with {own}:"
     return [*lines, *fence(commands, "sh")]
+
+
+def _as_seen(run: Run) -> str:
+    """Return where the concurrency of a load is from: a few lines show less than all that ran between them."""
+    answered = sum(requests_of(run, with_probes=False).values())
+    seen = sum((one.running or 0) + (one.waiting or 0) for one in run.samples)
+    if len(run.samples) < _FEW_LINES and answered > seen:
+        return f"the most in a statistics line (more may have run between two lines: {answered:,} were answered)"
+    return "as in this log"
 
 
 def _with_commands_of_log(page: Page, loads: Sequence[Evidence], compare: str) -> list[str]:
