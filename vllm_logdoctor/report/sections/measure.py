@@ -53,7 +53,9 @@ def measure(page: Page) -> list[str]:
                 f"prompts of your own: write them to {_OWN_PROMPTS} first, each as "
                 + '`{"prompt": "..."}` on a line'
             )
-        lines[0] = f"{said}. The benchmark below sends up to {plural(most, 'request')} at once, {_as_seen(page.run)}, with {own}:"
+        lines[0] = (
+            f"{said}. The benchmark below sends up to {plural(most, 'request')} at once, {_as_seen(page.run)}, with {own}:"
+        )
     return [*lines, *fence(commands, "sh")]
 
 
@@ -62,7 +64,9 @@ def _as_seen(run: Run) -> str:
     answered = sum(requests_of(run, with_probes=False).values())
     seen = sum((one.running or 0) + (one.waiting or 0) for one in run.samples)
     if len(run.samples) < _FEW_LINES and answered > seen:
-        return f"the most in a statistics line (more may have run between two lines: {answered:,} were answered)"
+        return (
+            f"the most in a statistics line (more may have run between two lines: {answered:,} were answered)"
+        )
     return "as in this log"
 
 

@@ -156,13 +156,14 @@ def _missing(run: Run) -> list[str]:
     if not holes:
         return []
     places = [_hole(run, span) for span in holes if span.sample.time is not None]
-    left_out = f"{duration(load.missing_seconds)} of it are not counted"
     if len(places) > MOST_HOLES:
         places = [f"for {duration(load.missing_seconds)} in {len(holes)} places"]
-        left_out = "this time is not counted"
     when = {_running_around(before, span) for before, span in pairwise(load.spans) if span.missing}
     words = when.pop() if len(when) == 1 else "before or after"
-    return [f"No statistics lines {', '.join(places)}, with requests running {words}: {left_out}.", ""]
+    return [
+        f"No statistics lines {', '.join(places)}, with requests running {words}: the log does not show the load of that time.",
+        "",
+    ]
 
 
 def _running_around(before: Span, after: Span) -> str:
