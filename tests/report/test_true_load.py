@@ -237,7 +237,7 @@ def test_a_curve_whose_columns_are_means_gives_their_height_beside_the_peak_of_t
         (
             "Your GPU does not have native support for FP4 computation but FP4 quantization is being used. Weight-only FP4"
             " compression will be used leveraging the Marlin kernel.",
-            "can't compute in this format",
+            "whatever the card can do",
         ),
         (
             "SECURITY WARNING: Development endpoints are enabled! This should NOT be used in production!",
