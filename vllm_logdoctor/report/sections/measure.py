@@ -27,7 +27,7 @@ LEAST_SHARE = 0.9
 _SHARED = 10.0
 """Percent of the prompts from the prefix cache, above which the statistics lines do not give their mean length."""
 _TOTALS = ("Successful requests", "Total input tokens", "Total generated tokens")
-_FEW_LINES = 10
+_FEW_LINES = 3
 _OWN_PROMPTS = "prompts.jsonl"
 
 
@@ -62,8 +62,8 @@ def measure(page: Page) -> list[str]:
 def _as_seen(run: Run) -> str:
     """Return where the concurrency of a load is from: a few lines show less than all that ran between them."""
     answered = sum(requests_of(run, with_probes=False).values())
-    seen = sum((one.running or 0) + (one.waiting or 0) for one in run.samples)
-    if len(run.samples) < _FEW_LINES and answered > seen:
+    seen = [requests for one in run.samples if (requests := (one.running or 0) + (one.waiting or 0))]
+    if len(seen) < _FEW_LINES and answered > sum(seen):
         return (
             f"the most in a statistics line (more may have run between two lines: {answered:,} were answered)"
         )
