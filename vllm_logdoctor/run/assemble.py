@@ -84,9 +84,7 @@ def finished(builder: RunBuilder, tail: Sequence[Record]) -> Run:
     run.engine_config, run.arguments = builder.stated.engine, builder.stated.arguments
     _identify(run, builder)
     in_program = run.kind == "offline" or (run.kind == "unknown" and has_api_server(builder))
-    run.startup_complete = builder.ready or (
-        in_program and any(name in builder.messages for name in _OFFLINE_READY)
-    )
+    run.startup_complete = builder.ready or (in_program and _engine_is_ready(run, builder))
     run.environment = builder.environment.values
     run.config = _configuration(run, builder)
     size = run.config.get("block_size")
@@ -104,6 +102,14 @@ def finished(builder: RunBuilder, tail: Sequence[Record]) -> Run:
         # An encoder keeps no KV cache: its one block is always taken. What was printed stays in the extremes.
         run.samples = [replace(sample, kv_usage=None) for sample in run.samples]
     return run
+
+
+def _engine_is_ready(run: Run, builder: RunBuilder) -> bool:
+    """Return whether an engine in a program came up. V0 prints no line of it to 0.6.4; the last work of its start is the capture of each rank."""
+    if any(name in builder.messages for name in _OFFLINE_READY):
+        return True
+    begun, ended = (builder.messages.get(name) for name in ("graph-capture-started", "graphs-captured"))
+    return run.engine == "V0" and bool(begun and ended and ended.count >= begun.count)
 
 
 def _take_engine_log(run: Run, builder: RunBuilder) -> None:

@@ -48,6 +48,7 @@ _NOISE_ANNOUNCED = lazy_pattern(
     r"|Future exception was never retrieved|Exception in thread Thread-\d+ \(_report_usage|TraceGraph"
     r"|socket\.send\(\) raised|^future: <Task|Error saving model info cache"
 )
+_OF_ENGINE = lazy_pattern(r"(?i)vllm|engine|worker|model|token|torch|cuda|hip\b|nccl|gpu|memory|device")
 _NOISE_EXCEPTION = lazy_pattern(
     r"asyncio\.exceptions\.CancelledError|^CancelledError|can't create new thread at interpreter shutdown"
     r"|cannot schedule new futures after"
@@ -201,6 +202,14 @@ def has_vllm(block: Block) -> bool:
 def is_bare_line(block: Block) -> bool:
     """Return whether a block is an exception without a traceback, a logger and a process that it is of."""
     return not block.level and not block.process.name and not any(one.frames for one in block.raised)
+
+
+def is_of_script(block: Block) -> bool:
+    """Return whether a bare line speaks of nothing that an engine or a library below it can fail of.
+
+    Error: input file not found: ./answers.json
+    """
+    return is_bare_line(block) and _OF_ENGINE.search(block.first.message[:400]) is None
 
 
 def _is_test_check(block: Block) -> bool:

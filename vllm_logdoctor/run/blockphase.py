@@ -175,6 +175,7 @@ _MARKS: tuple[tuple[str, BlockPhase], ...] = (
     ("Application startup complete", "serving"),
     ("Avg prompt throughput", "serving"),
     ("Processed prompts:", "serving"),
+    ("init engine (profile, create kv cache", "serving"),
     ("Capturing CUDA graph", "graph-capture"),
     ("Capturing cudagraphs", "graph-capture"),
     ("Capturing the model for CUDA graphs", "graph-capture"),

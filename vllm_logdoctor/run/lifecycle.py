@@ -81,6 +81,8 @@ CLIENT_GONE = lazy_pattern(
 )
 # ERROR 10-15 02:47:20 multiproc_worker_utils.py:117] Worker VllmWorkerProcess pid 1017165 died, exit code: -15
 OF_CHILD = lazy_pattern(r"^Worker \S+ pid \d+ died, exit code")
+_TERMINATED = ": -15"
+_ENDS_WORKERS = "Terminating local vLLM worker processes"
 # Output of launchers and notebooks that go on after the engine left.
 _AFTERWARDS = lazy_pattern(r"\[NbConvertApp\]|Exiting|Job finished|Done\b|All done|Finished processing")
 # Completed successfully.      Evaluation finished successfully in 12 min      python bench.py exited with code 0
@@ -222,6 +224,13 @@ def ends_progress(message: str) -> bool:
     """Return whether an offline run has answered all its prompts."""
     may_end = "100%" in message or "generated " in message
     return may_end and _PROGRESS_END.search(message) is not None
+
+
+def ends_engine(message: str) -> bool:
+    """Return whether an engine is shut down, or its workers end (V0) with the program that they are children of."""
+    if message.startswith(_ENDS_WORKERS) or OWN_SHUTDOWN.search(message):
+        return True
+    return message.rstrip().endswith(_TERMINATED) and OF_CHILD.search(message) is not None
 
 
 def batch_is_open(run: Run, trail: Sequence[Record]) -> bool:

@@ -15,6 +15,7 @@ from vllm_logdoctor.run.blockkinds import (
     BlockKind,
     has_vllm,
     is_bare_line,
+    is_of_script,
     is_of_stdin,
     is_transfer,
     is_utility_call,
@@ -35,6 +36,7 @@ from vllm_logdoctor.run.lifecycle import (
     Place,
     actor_writes_on,
     batch_is_open,
+    ends_engine,
     ends_progress,
     has_no_server,
     is_up,
@@ -54,6 +56,7 @@ from vllm_logdoctor.run.termination import REQUESTED, Stop, by_cause, stops_in
 
 _REQUESTS = ("request-received", "request-added", "request-finished")
 """Messages that only a running engine prints."""
+_STARTED = ("engine-initialised", "graphs-captured")
 _NOWHERE: Place = (1 << 30, 0)
 _CONSEQUENCE_SECONDS = 300.0
 _CONSEQUENCE_LINES = 2000
@@ -151,7 +154,7 @@ class _Judge:
         block, kind = self.blocks[number], self.kinds[number]
         if kind not in ("error", "wrapper") or self._after_stop(self.order.place(block.first)):
             return False
-        if kind == "wrapper" and self._is_clean_offline_end():
+        if kind == "wrapper" and self.offline and any(ends_progress(one.message) for one in self.trail[-80:]):
             return False
         if is_of_stdin(block) and any(map(is_of_stdin, self.blocks[number + 1 :])):
             return False
@@ -241,22 +244,27 @@ class _Judge:
         return sorted(self.order.place(one) for one in (*wrappers, *self.deaths))
 
     def _only_program_failed(self, fatal: Sequence[int]) -> bool:
-        """Return whether all that broke is the program's own, behind the last batch of an engine that answered all prompts."""
-        if self.run.kind != "offline" or not fatal or self.deaths or not self._offline_done():
+        """Return whether all that broke is the program's own, behind the last of all answers or behind the engine's end."""
+        if self.run.kind != "offline" or not fatal or self.deaths:
             return False
-        done = max(self.order.place(one) for one in self.trail if ends_progress(one.message))
-        return all(self._is_of_program(number, done) for number in fatal)
+        done, ends = (
+            [self.order.place(one) for one in self.trail if ends(one.message)]
+            for ends in (ends_progress, ends_engine)
+        )
+        ended = min(ends if self.run.startup_complete else [], default=_NOWHERE)
+        return all(self._is_of_program(one, max(done, default=ended), ended) for one in fatal)
 
-    def _is_of_program(self, number: int, done: Place) -> bool:
+    def _is_of_program(self, number: int, done: Place, ended: Place) -> bool:
         block, before = self.blocks[number], self.blocks[max(0, number - 1)]
         frames = [frame for one in block.raised for frame in one.frames]
         innermost = acting_frames(frames)[-1:]
         # papermill.exceptions.PapermillExecutionError: (the exception of a notebook's cell follows)
         quoted = not frames and before.last_raised.name == "PapermillExecutionError"
+        said = is_of_script(block) and self.order.place(block.first) > ended
         return (
             not block.level
             and self.order.place(block.first) > done
-            and (quoted or [owner_of(frame.file) for frame in innermost] == [PROGRAM])
+            and (said or quoted or [owner_of(frame.file) for frame in innermost] == [PROGRAM])
             and not any(is_file_of_vllm(frame.file) for frame in frames)
         )
 
@@ -335,11 +343,11 @@ class _Judge:
     def _ready(self) -> Place | None:
         first = next((one for one in self.trail if is_up(one.message) or serves(one)), None)
         marks = [] if first is None else [self.order.place(first)]
-        file = self.trail[0].file if self.trail else 0
         if self.run.samples:
-            marks.append(self._place_of_sample(file))
-        requests = [self.run.messages[name].first for name in _REQUESTS if name in self.run.messages]
-        marks += [self.order.place(events[0].record) for events in requests if events]
+            marks.append(self._place_of_sample(self.trail[0].file if self.trail else 0))
+        names = (*_REQUESTS, *(_STARTED if self.offline and self.run.startup_complete else ()))
+        shown = [self.run.messages[name].first for name in names if name in self.run.messages]
+        marks += [self.order.place(events[0].record) for events in shown if events]
         if marks:
             return min(marks)
         return (0, 0) if self.run.startup_complete and self._accesses_served() else None
@@ -354,11 +362,6 @@ class _Judge:
     def _accesses_served(self) -> bool:
         """Return whether a server was up: uvicorn answers once the engine is there; a client's errors prove less."""
         return any(not 400 <= status < 500 for (_, _, status) in self.run.accesses)
-
-    def _is_clean_offline_end(self) -> bool:
-        return (
-            self.offline and bool(self.trail) and any(ends_progress(one.message) for one in self.trail[-80:])
-        )
 
     def _first_broken(self, fatal: Sequence[int]) -> Record | None:
         """Return the first line that says that the run broke, or None; how a build ended is asked elsewhere."""
@@ -464,7 +467,7 @@ class _Judge:
         if self.run.startup_complete or self.ready is not None or self._answers_requests():
             return "running"
         ends_here = self.run.last_of_file and last_omission(self.run) is None
-        cut = ends_here and self._began() and not self._goes_on(self.run.last_line)
+        cut = ends_here and self.run.vllm_records and not self._goes_on(self.run.last_line)
         return "truncated" if cut else "unknown"
 
     def _goes_on(self, end: int) -> bool:
@@ -478,7 +481,8 @@ class _Judge:
             return True
         if self.run.startup_complete and program_left_engine(self.trail, self.offline):
             return True
-        return self.offline and any(OWN_SHUTDOWN.search(one.message) for one in self.trail[-40:])
+        ended = ends_engine if self.run.startup_complete else OWN_SHUTDOWN.search
+        return self.offline and any(ended(one.message) for one in self.trail[-40:])
 
     def _only_ended_untidily(self) -> bool:
         """Return whether all errors were ignored by an interpreter that ended: Exception ignored in: <function Worker.__del__>"""
@@ -486,11 +490,8 @@ class _Judge:
         if any(says_death(one) for one in self.trail):
             return False
         torn_down = any("Teardown complete" in one.message for one in self.trail[-4:])
-        return torn_down or (bool(ignored) and all(ignored) and not self._began())
+        return torn_down or (bool(ignored) and all(ignored) and not self.run.vllm_records)
 
     def _answers_requests(self) -> bool:
         """Return whether an excerpt holds nothing but trouble of single requests: who refuses them is up."""
         return "request" in self.kinds and "wrapper" not in self.kinds
-
-    def _began(self) -> bool:
-        return bool(self.run.vllm_records)

@@ -81,7 +81,7 @@ _LONGER_THAN_ROUNDED = 5.0
 """Seconds from which the time between two lines with whole seconds says how long something took."""
 _STOPPING = (
     "shutdown-step", "shutdown-initiated", "interrupt-received", "uvicorn-stopping", "shutdown-waiting", "shutdown-complete",
-    "server-process-finished",
+    "server-process-finished", "workers-terminated",
 )  # fmt: skip
 
 

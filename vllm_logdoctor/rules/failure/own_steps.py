@@ -21,6 +21,9 @@ WHOLE_OUTPUT = (
 )
 _CLIENTS = frozenset({"openai", "httpx", "requests", "aiohttp", "urllib3"})
 _PROGRAM = ("Correct the program at the place that the traceback names: vLLM itself had finished its work.",)
+_SAID = (
+    "Find the program or script that prints this line: the engine had ended before, and no line of vLLM has this error.",
+)
 _OWN_CODE = ("Correct the program at {at}: the traceback contains no vLLM code.",)
 STATED = ("Do what the message says: {stated}.",)
 _OWN_CALL = "Correct the call of {owner} at {{at}}: the traceback contains no vLLM code."
@@ -72,7 +75,7 @@ def next_steps(
     if owner == BUILD:
         return _of_build(context, raised)
     if context.ending.program_failed:
-        return _PROGRAM
+        return _PROGRAM if at or context.run.progress else _SAID
     framework = framework_of(caller or at) if owner == PROGRAM or (caller and owner not in _CLIENTS) else ""
     if framework:
         lacks = raised is not None and (raised.inner or raised.name) == "NotImplementedError"
