@@ -123,3 +123,20 @@ def test_a_check_on_the_draft_model_cites_its_configuration_and_both_settings() 
     assert "`kv_cache_dtype` `auto`" in found.explanation
     assert "draft_vllm_config" in _cited(found)
     assert "'kv_cache_dtype': 'auto'" in _cited(found)
+
+
+def test_that_a_request_failed_is_shown_by_a_frame_of_vllm_not_by_a_function_of_that_name_in_another_package() -> (
+    None
+):
+    packages = VLLM.removesuffix("/vllm")
+    error = raised(
+        (f"{packages}/langchain/llms/base.py", 279, "generate", "return self.helper(prompts)"),
+        (f"{VLLM}/worker/worker.py", 130, "execute_model", "return self.run(step)"),
+        (f"{VLLM}/model_executor/models/mpt.py", 399, "rotate", "out = xops.rotate(query)"),
+        (f"{packages}/xformers/ops/rope.py", 175, "apply", "out = cls.OPERATOR(query)"),
+        error="RuntimeError: bias is not aligned",
+    )
+    found = root(error)
+    assert "after start-up" in found.explanation
+    assert "worker/worker.py" in _cited(found)
+    assert "langchain" not in _cited(found)

@@ -38,3 +38,22 @@ def test_a_place_that_prints_tracebacks_is_known_by_what_is_before_them_but_for_
     assert place("(EngineCore_DP0 pid=9) ERROR 05-01 10:00:00 [core.py:709]") != one
     assert place("(APIServer pid=9) ERROR 05-01 10:00:00 [core.py:708]") != one
     assert place("node3") == place("node7") != place("host3")
+
+
+def boxed(lines: int) -> bytes:
+    """Return the line of a frame as rich prints it in a box, behind so many other lines of the box."""
+    return (
+        "│ code │\n" * lines + "│ /opt/vllm/engine/llm_engine.py:313 in step │\n" + "quiet\n" * 99
+    ).encode()
+
+
+def test_a_box_at_the_head_of_a_file_is_read_to_its_end_though_its_first_line_is_not_there() -> None:
+    selector = Selector(Scanner(build_prefilter(["nothing of this"]), LineFilter()))
+    data = [item.data for item in selector.select(Chunk(0, 1, boxed(300))) if isinstance(item, WantedLine)]
+    assert sum(b"in step" in line for line in data) == 1
+    assert sum(line == b"quiet" for line in data) <= 1
+
+
+def test_boxes_without_end_are_read_in_bounded_memory() -> None:
+    selector = Selector(Scanner(build_prefilter(["nothing of this"]), LineFilter()))
+    assert sum(1 for _ in selector.select(Chunk(0, 1, boxed(5000)))) < 1000

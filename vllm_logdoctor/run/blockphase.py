@@ -85,9 +85,9 @@ def phase_shown(block: Block) -> tuple[BlockPhase, Record | None]:
         return ("wake-up", woken) if woken is not None else ("serving", functions[serving])
     # A trainer and a client have a `generate` of their own.
     own = any(is_file_of_vllm(frame.file) for frame in frames)
-    of_start = {_function(frame): frame.record for frame in _without_packages(frames)}
+    telling = {_function(frame): frame.record for frame in _without_packages(frames)}
     for phase, names in _COMPILED:
-        told_by = of_start if phase != "serving" else functions if own else {}
+        told_by = telling if phase != "serving" or own else {}
         told = next((record for name, record in told_by.items() if names.match(name)), None)
         if told is not None:
             return phase, told
@@ -107,7 +107,7 @@ def _is_of_loading(frame: Frame) -> bool:
 
 
 def _without_packages(frames: Sequence[Frame]) -> Sequence[Frame]:
-    """Return the frames whose functions tell a phase of a start: beside vLLM's own, packages such as trainers name other things alike."""
+    """Return the frames whose functions tell a phase: beside vLLM's own, packages such as trainers name other things alike."""
     owners = [owner_of(frame.file) for frame in frames]
     if not any(owner.startswith(VLLM) for owner in owners):
         return frames

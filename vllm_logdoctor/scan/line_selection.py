@@ -25,6 +25,7 @@ _LINES_OF_KEY = 110
 """A private key of 8192 bits has 103 lines."""
 _TAIL_BYTES = 1 << 16
 _BLOCK_LINES = 400
+_BOX = "│".encode()
 _AFTER_BLOCK = 14
 _BLOCKS_PER_KEY = 48
 _MOST_PLACES = 1024
@@ -159,7 +160,7 @@ class Selector:
             opened = match.opens and self._open_block(line, match.data[:200])
             if match.literals or inside or opened or not match.by_shape or self.unknown.is_read(match.data):
                 self._last_read = line
-                self._continue_command(line, match.data)
+                self._go_on_behind(line, match.data)
                 yield WantedLine(
                     file, line, match.data, match.literals, not match.by_shape and not inside, match.by_shape
                 )
@@ -223,12 +224,16 @@ class Selector:
                 return
             line = lines[at - base]
             if line:
-                self._continue_command(at, line)
+                self._go_on_behind(at, line)
                 yield WantedLine(file, at, line[:LONGEST])
 
-    def _continue_command(self, number: int, line: bytes) -> None:
-        """Make the next line wanted behind one that ends with a backslash: a command goes on there."""
-        if line.rstrip(b" \r").endswith(b"\\"):
+    def _go_on_behind(self, number: int, line: bytes) -> None:
+        """Make the next line wanted behind one that ends with a backslash, where a command goes on, and in a box at the head of a file.
+
+        Of a traceback of rich whose first line is not in the log nothing else tells that it goes on.
+        """
+        boxed = line.startswith(_BOX) and number < HEAD_LINES + _BLOCK_LINES
+        if boxed or line.rstrip(b" \r").endswith(b"\\"):
             self._block_until = max(self._block_until, number + 1)
 
     def _open_block(self, line: int, head: bytes) -> bool:
