@@ -73,11 +73,21 @@ def test_a_line_is_shown_as_what_it_says(said: str, shown: str | None) -> None:
     assert f"L8: {shown}\n" in found if shown else "L8" not in found
 
 
-def test_a_compiler_says_the_same_of_many_lines_of_a_file() -> None:
-    lines = [line(8 + n, f"csrc/cache.cu({96 + n}): error: no such type") for n in range(3)]
-    assert "L8, L9, L10: csrc/cache.cu(96): error: no such type" in text(
-        finding("disk-full", "root", line(7, "ninja: build stopped"), *lines)
-    )
+def test_what_a_compiler_says_of_many_lines_of_a_file_is_quoted_once_and_each_line_is_named() -> None:
+    said = [f"csrc/cache.cu({number}): error: no such type" for number in (96, 97, 96)]
+    lines = [line(8 + number, one) for number, one in enumerate(said)]
+    found = text(finding("disk-full", "root", line(7, "ninja: build stopped"), *lines))
+    assert f"L8, L10: {said[0]}" in found
+    assert "L9: the same error at line 97" in found
+
+
+def test_a_repeated_error_with_other_numbers_is_not_said_to_be_the_one_that_is_quoted() -> None:
+    def repeated(size: int) -> str:
+        first, second = (f"ValueError: no room for {rows} rows" for rows in (64, size))
+        return text(finding("disk-full", "root", line(7, first), line(8, "in a call"), line(9, second)))
+
+    assert "again: [L9]" in repeated(64)
+    assert "again, with other numbers: [L9]" in repeated(32)
 
 
 def test_an_error_that_the_device_reports_late_has_a_section_of_its_own() -> None:

@@ -86,7 +86,8 @@ def _rest(root: Finding) -> list[str]:
 
 def _lines(page: Page, root: Finding) -> list[str]:
     """Return the lines that add to the decisive one; repeated texts share one line."""
-    places: dict[str, tuple[str, list[str]]] = {}
+    places: dict[str, list[str]] = {}
+    firsts: dict[str, str] = {}
     for one in telling(root)[1:]:
         text, frame = excerpt(one.text, limit=_CUT), frame_line(excerpt(cleaned(one.text), limit=_CUT))
         if one in root.shown_by and (frame is not None or text.startswith("│") or root.id == NOT_IN_LOG):
@@ -103,9 +104,11 @@ def _lines(page: Page, root: Finding) -> list[str]:
         if frame is None and text.count("(") > text.count(")") and not text.endswith("…"):
             text += "…"  # Python prints the first line of a statement.
         # A compiler says the same of many lines of a file.
-        _, where = places.setdefault(_LINE_NUMBER.sub("", text), (text, []))
-        where.append(page.place(one))
-    said = [f"{', '.join(where)}: {text}" for text, where in places.values()]
+        first = firsts.setdefault(_LINE_NUMBER.sub("", text), text)
+        if text != first and (number := _LINE_NUMBER.search(text)) is not None:
+            text = f"the same error at line {number[0].strip('(:)')}"
+        places.setdefault(text, []).append(page.place(one))
+    said = [f"{', '.join(where)}: {text}" for text, where in places.items()]
     return [*fence("\n".join(said)), ""] if said else []
 
 
@@ -128,6 +131,8 @@ def _followed(page: Page) -> list[str]:
     others = [line for line in followed if masked(line) != own]
     of_others = all(map(_writer, same))
     said = "The same error from other processes" if of_others else "The error quoted at the top, again"
+    if not of_others and any(excerpt(one.text) != excerpt(shown[0].text) for one in same):
+        said = "The error quoted at the top, again, with other numbers"
     lines = [f"{said}:{page.cited(same)}.", ""] if same else []
     lines += [f"Follow-up errors, not the cause:{page.cited(others)}.", ""] if others else []
     last = next((one for one in reversed(page.run.tail) if _WORD.search(one.message)), None)
