@@ -6,12 +6,20 @@ the difference before it is committed.
 
 from __future__ import annotations
 
+import csv
+import json
 import re
+from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from tests.failure.judging import examples
-from vllm_logdoctor import Report, analyze
+from vllm_logdoctor import Report, analyze, compare, verify
+from vllm_logdoctor.report.writers import render
 
 HERE = Path(__file__).parent
 FIXTURES = HERE.parents[1] / "fixtures"
@@ -24,6 +32,12 @@ LOGS = {
 SMALL_LOGS = {path.stem: path for path in sorted((HERE / "small_logs").glob("*.txt"))}
 """By area, logs of a few lines, each below its name: together they reach most branches of that area."""
 EXAMPLES = "examples-of-rule-pages"
+DOCUMENTS = "documents-beside-the-report"
+COMPARED = [
+    "vllm-0.11.2-kv-starved", "vllm-0.32.0-kv-starved", "vllm-0.32.0-prefix-cache-off", "vllm-0.32.0-prefix-cache", "vllm-0.32.0-spec-ngram",
+    "vllm-0.32.0-offline-batch", "vllm-0.8.5-healthy-serve", "vllm-0.32.0-kill-worker-tp2", "gpt-oss-gb10", "gpt-oss-two-cards",
+]  # fmt: skip
+"""Logs that are compared, each with the next one; every third is written in other formats."""
 KEPT = re.compile(
     r"^(?:\d+\.|-)(?= )"  # an item of a list
     r"|`[^`]+`"  # code
@@ -86,6 +100,41 @@ def of_examples() -> str:
     return "\n".join(parts)
 
 
+def of_documents() -> str:
+    """Return comparisons, verifications, excerpts, charts and lists of findings without their prose."""
+    return "\n".join(f"§ {name}\n{text}" for name, text in _documents())
+
+
+def _documents() -> Iterator[tuple[str, str]]:
+    for one, other in pairwise(COMPARED):
+        before, after = report_of(one), report_of(other)
+        yield f"{other} compared with {one}", without_prose(compare(before, after).to_markdown())
+        if before.runs[-1].run.kind == after.runs[-1].run.kind:
+            yield f"{other} verified against {one}", without_prose(verify(after, before).to_markdown())
+    for name in COMPARED[::3]:
+        report = report_of(name)
+        charts = re.search(r'id="chart-data">(.*?)</script>', report.to_html(), re.DOTALL)
+        rows = csv.reader(render(report.analysis, "csv").splitlines())
+        yield f"excerpt of {name}", _of_document(msgspec.to_builtins(report.excerpt()))
+        yield f"charts of {name}", _of_document(json.loads(charts[1]) if charts else {})
+        yield f"{name} as CSV", "".join(f"{'|'.join(map(_cell, row))}\n" for row in rows)
+        yield f"{name} as SARIF", _of_document(json.loads(render(report.analysis, "sarif"))["runs"][0])
+
+
+def _of_document(document: dict[str, Any]) -> str:
+    return "".join(
+        f"{name}: {json.dumps(_value(value), ensure_ascii=False)}\n" for name, value in document.items()
+    )
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _value(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_value(one) for one in value]
+    return _cell(value) if isinstance(value, str) else value
+
+
 def main() -> None:
     """Write all snapshots."""
     SNAPSHOTS.mkdir(exist_ok=True)
@@ -94,6 +143,7 @@ def main() -> None:
     for area in SMALL_LOGS:
         (SNAPSHOTS / f"small-logs-{area}.txt").write_text(of_small_logs(area))
     (SNAPSHOTS / f"{EXAMPLES}.txt").write_text(of_examples())
+    (SNAPSHOTS / f"{DOCUMENTS}.txt").write_text(of_documents())
 
 
 if __name__ == "__main__":

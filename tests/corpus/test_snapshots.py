@@ -5,10 +5,12 @@ from __future__ import annotations
 import difflib
 
 from tests.corpus.snapshot import (
+    DOCUMENTS,
     EXAMPLES,
     LOGS,
     SMALL_LOGS,
     SNAPSHOTS,
+    of_documents,
     of_examples,
     of_report,
     of_small_logs,
@@ -25,7 +27,7 @@ def differences(name: str, now: str) -> list[str]:
 
 def test_every_snapshot_has_its_log() -> None:
     small_logs = {f"small-logs-{area}" for area in SMALL_LOGS}
-    assert {path.stem for path in SNAPSHOTS.glob("*.txt")} == {*LOGS, *small_logs, EXAMPLES}
+    assert {path.stem for path in SNAPSHOTS.glob("*.txt")} == {*LOGS, *small_logs, EXAMPLES, DOCUMENTS}
 
 
 @for_each("name", LOGS)
@@ -40,3 +42,7 @@ def test_the_reports_of_small_logs_are_those_of_their_snapshot(area: str) -> Non
 
 def test_the_examples_of_rule_pages_are_judged_as_in_their_snapshot() -> None:
     assert differences(EXAMPLES, of_examples()) == []
+
+
+def test_comparisons_and_other_formats_are_those_of_their_snapshot() -> None:
+    assert differences(DOCUMENTS, of_documents()) == []

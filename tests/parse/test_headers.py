@@ -90,6 +90,7 @@ def test_powers_and_keyword_arguments_in_code_stay() -> None:
 def test_a_formatter_of_the_user_s_own_names_function_and_line() -> None:
     found = record("2026-03-04 10:11:12,345 - WARNING - core.py:__init__:69 - low on memory")
     assert (found.level, found.call_site, found.message) == ("WARNING", ("core.py", 69), "low on memory")
+    assert found.time == record("INFO 2026-03-04 10:11:12,345 core.py:69] low on memory").time
 
 
 def test_statistics_that_were_pasted_as_one_line_are_records_of_their_own() -> None:

@@ -81,6 +81,12 @@ def test_what_two_sources_know_is_put_together() -> None:
     assert (end.signal, end.limit, end.walltime) == (15, "walltime", 5.0)
 
 
+def test_one_source_alone_is_all_that_is_known() -> None:
+    end = shell_job_end(7, "job.sh")
+    assert combined(end, None) is combined(None, end) is end
+    assert combined(None, None) is None
+
+
 def test_an_exit_status_above_128_is_a_signal_that_the_shell_of_the_job_saw() -> None:
     end = slurm_job_end({"JobState": "FAILED", "ExitCode": "137:0"})
     assert (end.signal, end.exit_status, end.limit) == (9, None, "")

@@ -244,7 +244,7 @@ class RecordParser:
         printed = header["time"] or header["time2"] or header["time3"] or header["time4"]
         file = header["file"] or header["file2"] or header["file3"] or ""
         number = header["line"] or header["line2"] or header["line3"]
-        site = (file, int(number)) if file and number else None
+        site = (file, int(number)) if number else None
         if header["module2"]:
             site = (f"{header['module2'].replace('.', '/')}.py", int(header["line4"]))
         if header["module"]:

@@ -290,7 +290,7 @@ class RunBuilder:
             return
         then, now = self.statistics_time, self.now
         known = then is not None and (now is None or now - then <= _ACCESSES_OF_A_LINE)
-        self.requests_by_minute.add(int(then // 60) if then is not None and known else -1, self._undated)
+        self.requests_by_minute.add(int((then or 0.0) // 60) if known else -1, self._undated)
         self._undated = None
 
     def evidence(self, record: Record) -> Evidence:

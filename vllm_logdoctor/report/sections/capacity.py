@@ -73,7 +73,7 @@ def _what_if(page: Page) -> list[str]:
 
 def _row(answer: WhatIf) -> list[str]:
     tokens = number(answer.kv_cache_tokens)
-    if answer.low is not None and answer.high is not None and answer.low != answer.high:
+    if answer.low != answer.high:
         tokens += f" ({number(answer.low)} to {number(answer.high)})"
     full = "" if answer.max_concurrency is None else number(answer.max_concurrency)
     change = f"{code(answer.knob)} {setting(answer.before)} → {setting(answer.after)}"
