@@ -127,6 +127,24 @@ def test_a_cause_that_the_log_decides_has_its_own_title_and_first_step(case: Dec
     assert found.alternatives[0].startswith(case.first)
 
 
+@for_each("layer", ["indexer.k_cache", "attn"])
+def test_a_cache_of_a_fixed_type_is_not_asked_for_another_type(layer: str) -> None:
+    error = f"NotImplementedError: Layer model.layers.3.self_attn.{layer}: page size is not divisible by the maximum page size and cannot be padded."
+    given = ARGUMENTS.format(
+        "'kv_cache_dtype': 'fp8', 'speculative_config': {'method': 'eagle', 'model': 'org/d'}"
+    )
+    place = (
+        f"{SITE}/vllm/v1/core/kv_cache_utils.py",
+        9,
+        "unify_kv_cache_spec_page_size",
+        "raise NotImplementedError(",
+    )
+    found = root(raised(place, error=error, above=given))
+    assert f"`model.layers.3.self_attn.{layer}`" in found.explanation
+    assert any("speculative_config" in one.text for one in found.evidence)
+    assert ("`--kv-cache-dtype auto`" in " ".join(found.alternatives)) is (layer == "attn")
+
+
 def test_a_block_table_that_speculation_made_too_long_is_no_longer_sequence() -> None:
     found = root(
         raised(
