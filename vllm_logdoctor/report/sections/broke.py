@@ -12,7 +12,7 @@ from vllm_logdoctor.report.figures import capital
 from vllm_logdoctor.report.naming import BROKEN
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.proof import LINES, decisive, masked, telling
-from vllm_logdoctor.report.steps import remaining_ways
+from vllm_logdoctor.report.steps import remaining_ways, remedies
 from vllm_logdoctor.report.verdict import quote, root_explanation, split_lead
 from vllm_logdoctor.rules.failure.rule_ids import NOT_IN_LOG
 from vllm_logdoctor.rules.model import Finding
@@ -64,7 +64,12 @@ def _details(page: Page, root: Finding) -> list[str]:
     lines = [line for part in (_rest(root), _lines(page, root), _ways(page, root)) for line in part]
     for other in page.failures[1:]:
         if other.role != "cascade":
-            lines += [f"Also: **{prose(other.title)}**: {quote(page, other) or prose(other.explanation)}", ""]
+            shown = page.cited(other.evidence[1:])
+            lines += [
+                f"Also: **{prose(other.title)}**{shown}: {quote(page, other) or prose(other.explanation)}",
+                "",
+            ]
+            lines += [f"- {way}" for way in remedies(page, other)[:2]] + [""]
     if not any(lines) and not any(one.role == "cascade" for one in page.failures):
         return []
     to_check = [f"To check after the fix: {prose(root.verify)}", ""] if root.verify else []

@@ -7,6 +7,7 @@ from typing import Any
 
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.rules.capacity.weights import weights_of
+from vllm_logdoctor.run.lifecycle import trail_of
 from vllm_logdoctor.run.model import Run
 
 # /models/x   ./run-7   ~/m   checkpoints/run-7   a/b/c   C:\\models\\x: no names of repositories, which are owner/name
@@ -15,6 +16,8 @@ _PATH = lazy_pattern(
 )
 PRINTED = {"graphs_gib": "graph-memory-estimated"}
 """Figures that are no setting and no measured value of a report, with the message that prints them in GiB."""
+# [rank1]:     llm = LLM(model=path, tensor_parallel_size=2)      (launched by torchrun)
+_STARTS_ENGINE = lazy_pattern(r"\s+(?:[\w.]+ = )?(?:\w+\.)*(?:LLM|(?:Async)?LLMEngine)\(")
 _CONDITION = lazy_pattern(r"(?P<sign>>=|<=|!=|>|<|=)?\s*(?P<value>.+)")
 
 
@@ -42,6 +45,8 @@ def facts_of(run: Run) -> dict[str, Any]:
     facts["weights_each"] = weights_of(run)[0]
     ranks = {process.name for process in run.processes if process.role == "worker"}
     facts["ranks"] = len(ranks)
+    starters = {one.process.rank for one in trail_of(run) if _STARTS_ENGINE.match(one.message)} - {""}
+    facts["launched_engines"] = len(starters)
     return facts
 
 

@@ -184,9 +184,12 @@ def _only_at_start(root: Finding) -> bool:
 def _broken(context: FailureContext, rules: FailureRules, verdict: Verdict) -> list[Finding]:
     lines = [*memory_of(verdict, context), *context_of(verdict, context), *verdict.agreeing]
     root = named_finding(verdict.root, context.run, "root", lines)
-    copies = map(context.run.evidence, _copies(verdict))
+    copies = map(context.run.evidence, _copies(verdict.root, verdict.followed, verdict.agreeing))
     root = replace(root, evidence=tuple(dict.fromkeys((*root.evidence, *copies))))
-    contributing = [named_finding(named, context.run, "contributing") for named in verdict.contributing]
+    contributing = [
+        named_finding(named, context.run, "contributing", _copies(named, context.blocks))
+        for named in verdict.contributing
+    ]
     return [root, *contributing, *_apart_from(root, _followed(context, rules, verdict))]
 
 
@@ -295,18 +298,19 @@ def _more_of_text(raised: Raised, block: Block) -> list[Record]:
     return [one for one in block.records if one.line > raised.record.line and second in one.message][:1]
 
 
-def _copies(verdict: Verdict) -> list[Record]:
-    """Return where another process stated the root's error, the first line of each that has a name."""
-    seen = verdict.root.observation
+def _copies(named: RuleMatch, blocks: Iterable[Block], lines: Iterable[Record] = ()) -> list[Record]:
+    """Return where another process stated an error, in a traceback or a line, the first place of each process that is named."""
+    seen = named.observation
     own = without_numbers(seen.raised.statement if seen.raised is not None else cleaned(seen.text))
-    stated = [(block.last_raised.statement, block.last_raised.record) for block in verdict.followed]
+    stated = [(block.last_raised.statement, block.last_raised.record) for block in blocks]
     # What a library prints has no traceback.
-    stated += [] if seen.raised is not None else [(cleaned(one.message), one) for one in verdict.agreeing]
+    stated += [] if seen.raised is not None else [(cleaned(one.message), one) for one in lines]
     found: dict[Process, Record] = {}
     for words, record in stated:
         if without_numbers(words) == own:
             found.setdefault(record.process, record)
-    return [one for process, one in found.items() if process.name and process != seen.record.process]
+    others = [one for process, one in found.items() if process != seen.record.process]
+    return [one for one in others if one.process.name or one.process.rank]
 
 
 def _followed(context: FailureContext, rules: FailureRules, verdict: Verdict) -> list[Finding]:

@@ -87,9 +87,8 @@ def verdict_of(context: FailureContext, rules: FailureRules, facts: Mapping[str,
         root = replace(
             root, traceback=next((one.observation.block for one in same if one.observation.block), None)
         )
-    return Verdict(
-        root, tuple(_contributing(candidates, chosen)), _followed(context, chosen), tuple(agreeing)
-    )
+    contributing = tuple(_contributing(candidates, chosen))
+    return Verdict(root, contributing, _followed(context, chosen, contributing), tuple(agreeing))
 
 
 def _says_the_same(one: RuleMatch, root: RuleMatch) -> bool:
@@ -353,7 +352,7 @@ def _contributing(candidates: Sequence[_Candidate], chosen: _Candidate) -> Itera
     for one in candidates:
         if len(seen) > 2 or one.named is None or one.tier > least or one.named.rule.id in seen | _LAST_RESORT:
             continue
-        if one.named.rule.id == _WITHOUT_REASON and not one.named.signature.near:
+        if one.named.rule.id == _WITHOUT_REASON and one.tier > _CAUSE and not one.named.signature.near:
             continue
         if one.observation.block is not chosen.observation.block or one.observation.block is None:
             if not _same_incident(chosen, one):
@@ -362,10 +361,15 @@ def _contributing(candidates: Sequence[_Candidate], chosen: _Candidate) -> Itera
             yield one.named
 
 
-def _followed(context: FailureContext, chosen: _Candidate) -> tuple[Block, ...]:
+def _followed(
+    context: FailureContext, chosen: _Candidate, contributing: Sequence[RuleMatch]
+) -> tuple[Block, ...]:
+    """Return the broken blocks behind the root, but not those of another cause, whichever rank printed them."""
+    others = {one.observation.raised.statement for one in contributing if one.observation.raised is not None}
     return tuple(
-        context.blocks[number]
-        for number in context.ending.fatal
-        if context.blocks[number] is not chosen.observation.block
-        and context.place(context.blocks[number].first) > chosen.place
+        block
+        for block in map(context.blocks.__getitem__, context.ending.fatal)
+        if block is not chosen.observation.block
+        and context.place(block.first) > chosen.place
+        and block.last_raised.statement not in others
     )
