@@ -91,6 +91,8 @@ def test_the_state_of_a_run_without_a_finding(run: dict[str, Any], said: str) ->
         ("max-num-seqs-limited", {"samples": LOADED, "set": {"max_num_seqs": 8}}, "LIMITED: max_num_seqs reached"),
         # Without the setting, and with room in the cache, both are only probable.
         ("max-num-seqs-limited", {"samples": LOADED, "version": None}, "LIMITED: max_num_seqs reached (probable)"),
+        # Ranks alone leave the network a suspect, as its finding of low confidence has it.
+        ("interconnect-limited", {"samples": LOADED, "set": {"tensor_parallel_size": 16}}, "LIMITED: network between nodes (suspected)"),
         ("prefill-limited", {"samples": LOADED}, "LIMITED: prefill"),
         ("host-limited", {"samples": LOADED}, "LIMITED: slow decode steps"),
         ("host-limited", {"samples": LOADED, "set": {"cpu_offload_gb": 10}}, "LIMITED: CPU offload of weights"),

@@ -173,6 +173,7 @@ def test_a_limit_that_the_log_does_not_show_is_called_probable_in_the_first_line
     text = report([line.format(second=second) for second in (10, 20, 30)])
     assert text.startswith("# LIMITED: max_num_seqs reached (probable)\n")
     assert "**Probably max_num_seqs reached" in text
+    assert "- Confidence in this finding: medium." in text, "one scale: probable is no low confidence"
     assert "912 requests would fill about 90 % of the KV cache." in text
     known = "INFO 06-25 03:10:00 [utils.py:253] non-default args: {'model': 'org/m', 'max_num_seqs': 600}"
     text = report([known, *(line.format(second=second) for second in (10, 20, 30))])
@@ -189,6 +190,7 @@ def test_requests_of_several_sequences_are_not_said_to_be_too_large_for_the_rest
     assert "2 requests of several sequences each held up to 86.1 % of the KV cache" in text
     assert "has the same effect" not in text
     assert text.startswith("# LIMITED: Many sequences per request (probable)\n")
+    assert "- Confidence in this finding: medium." in text
     assert "took all max_num_seqs slots" in text
     assert "free part" not in text
     assert "**Lower n, best_of or the beam width" in text

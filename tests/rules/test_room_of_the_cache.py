@@ -202,3 +202,14 @@ def test_a_printed_concurrency_that_is_not_tokens_over_length_shows_layers_of_se
     found = memory_of(a_run(set=given, measured={"kv_cache_tokens": 100_000, "max_concurrency": concurrency}))
     assert found is not None
     assert (found.hybrid, found.held) == (hybrid, pytest.approx(held))
+
+
+def test_a_launch_that_is_not_in_the_log_may_set_the_share_of_memory_below_the_default() -> None:
+    ran = load((5, {"running": 200, "waiting": 200, "kv": 99.0}))
+    unknown = a_run(samples=ran, version="0.16.0", platform=None)
+    assert (
+        "--gpu-memory-utilization 0.9, if the launch command, which is not in this log, sets it lower"
+        in room(unknown).alternatives
+    )
+    shown = a_run(set={"max_num_seqs": 512}, samples=ran, version="0.16.0", platform=None)
+    assert not any("gpu-memory-utilization" in way for way in room(shown).alternatives)

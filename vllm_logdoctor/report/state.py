@@ -235,7 +235,9 @@ def _limit(page: Page) -> str:
     if failing:
         return prose(failing[0].title)
     limit = page.diagnosis.bottleneck.name
-    probable = " (probable)" if limit_is_probable(page.run, limit, load_of(page.run)) else ""
+    # The word of the finding's confidence: "medium" where lines speak for the limit, "low" where nothing shows a network.
+    word = " (suspected)" if limit == "interconnect-limited" else " (probable)"
+    probable = word if limit_is_probable(page.run, limit, load_of(page.run)) else ""
     if limit == "kv-cache-limited":
         titles = (one.title for one in page.diagnosis.findings if one.id == _ABOUT_THE_CACHE)
         title = next(titles, "")

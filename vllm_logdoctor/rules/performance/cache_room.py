@@ -64,7 +64,7 @@ def room_changes(case: RuleContext) -> Room:
         return Room((), None, (*_other_ways(case), _REPLICAS))
     if not rooms:
         words = "give the KV cache more memory: more cards per replica, or more replicas"
-        return Room((action(words),), None, _other_ways(case))
+        return Room((action(words),), None, (*_look_up_utilization(case), *_other_ways(case)))
     room = _enough(case, rooms)
     knobs = tuple(change.knob for change in room.changes)
     taken = (*knobs, _QUANTIZED) if "--quantization" in knobs else knobs
@@ -297,6 +297,16 @@ def _throughput(case: RuleContext, gain: float, basis: str) -> Effect:
 def _acting(found: Forecast, low: float, high: float, basis: str) -> Effect:
     return Effect(
         _METRIC, round(low, 3), round(high, 3), "computed", basis, round(found.share, 4), found.next_limit
+    )
+
+
+def _look_up_utilization(case: RuleContext) -> tuple[str, ...]:
+    """Return what costs no card where the log does not show the launch: a share of memory below the default."""
+    if case.run.config.get("gpu_memory_utilization") is not None or case.run.arguments:
+        return ()
+    default = flag_default("--gpu-memory-utilization", case.version) or 0.9
+    return (
+        f"--gpu-memory-utilization {default}, if the launch command, which is not in this log, sets it lower",
     )
 
 

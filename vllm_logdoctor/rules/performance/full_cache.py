@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from vllm_logdoctor.knowledge.versions import at_least
+from vllm_logdoctor.rules.bottleneck import limit_is_probable
 from vllm_logdoctor.rules.capacity.defaults import max_num_seqs_of
 from vllm_logdoctor.rules.capacity.memory import memory_of
 from vllm_logdoctor.rules.context import (
@@ -91,7 +92,7 @@ def kv_cache_preemption(case: RuleContext) -> Advice | None:
                 "num_gpu_blocks_override",
             ),
         ),
-        confidence="high",
+        confidence="medium" if limit_is_probable(case.run, "kv-cache-limited", case.load) else "high",
         severity="medium" if case.is_brief("kv-cache-limited") or not waiting else None,
         changes=(*shorter, *room.changes),
         effect=room.effect,

@@ -36,7 +36,7 @@ from vllm_logdoctor.rules.limits import (
     runs_on_cpu,
 )
 from vllm_logdoctor.rules.load import STEADY, Load, Span, agreed_on, full_of, weighted_median
-from vllm_logdoctor.rules.model import Change, Confidence, Effect
+from vllm_logdoctor.rules.model import Change, Effect
 from vllm_logdoctor.rules.offline import one_by_one
 from vllm_logdoctor.rules.performance.drafters import drafter_words, family_of
 from vllm_logdoctor.rules.performance.order import CLIENTS_OWN
@@ -331,7 +331,8 @@ def scheduler_limit_not_memory(case: RuleContext) -> Advice | None:
     return Advice(
         text,
         (*sample_lines(case, held), *setting_lines(case, "max_num_seqs")),
-        confidence=_max_num_seqs_confidence(case, known),
+        # A constant number of running requests makes a setting probable that the log does not show.
+        confidence="high" if known is not None and case.asked_for("max_num_seqs") else "medium",
         severity="medium" if case.is_brief("max-num-seqs-limited") else None,
         changes=_max_num_seqs_change(case, max_num_seqs, target),
         effect=_max_num_seqs_effect(case, max_num_seqs, target, queue) if target is not None else None,
@@ -351,12 +352,6 @@ def _slots_taken(least: int, max_num_seqs: int, engines: int) -> str:
     if least >= max_num_seqs * engines:
         return f"all {slots} were taken"
     return f"at least {least:,} of the {slots} were taken"
-
-
-def _max_num_seqs_confidence(case: RuleContext, known: int | None) -> Confidence:
-    if known is None:
-        return "low"
-    return "high" if case.asked_for("max_num_seqs") else "medium"
 
 
 def _max_num_seqs_change(case: RuleContext, max_num_seqs: int, target: int | None) -> tuple[Change, ...]:
