@@ -199,6 +199,18 @@ def test_a_build_tool_that_cmake_cannot_run_is_to_be_installed_or_forgotten(
     assert first in found.alternatives[0]
 
 
+@pytest.mark.parametrize(("own", "proven"), [("o9p8", True), ("q1w2e3", False)])
+def test_a_tool_of_the_environment_of_another_build_proves_an_old_cache(own: str, proven: bool) -> None:
+    here = (
+        f"/tmp/pip-build-env-{own}/overlay/lib/python3.10/site-packages/torch/x.py:9: UserWarning: no numpy"
+    )
+    said = "   '/tmp/pip-build-env-q1w2e3/overlay/bin/ninja' '--version'\n  failed with:\n   no such file or directory"
+    found = root(f"{here}\n{_CMAKE.format(said)}")
+    assert (found.confidence == "high") is proven
+    assert ("Most often" in found.explanation) is not proven
+    assert any(one.text == here for one in found.evidence) is proven
+
+
 @pytest.mark.parametrize(
     "said",
     [

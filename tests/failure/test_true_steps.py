@@ -203,6 +203,27 @@ def test_a_layer_is_split_only_among_several_cards() -> None:
     assert any("--tensor-parallel-size" in step for step in split.alternatives)
 
 
+def test_a_layer_of_an_encoder_is_named_by_its_call_and_by_that_of_the_encoder() -> None:
+    model = f"{SITE}/vllm/model_executor/models/our_vl.py"
+    found = root(
+        raised(
+            (model, 900, "_process_image_input", "embeds = self.visual(pixels)"),
+            (model, 190, "forward", "gate, _ = self.gate_proj(x)"),
+            (
+                f"{SITE}/vllm/model_executor/layers/quantization/fp8.py",
+                9,
+                "apply",
+                "ops.cutlass_scaled_mm(x)",
+            ),
+            (f"{SITE}/vllm/_custom_ops.py", 9, "cutlass_scaled_mm", "assert (b.shape[0] % 16 == 0)"),
+            error="AssertionError",
+        )
+    )
+    for call in ("embeds = self.visual(pixels)", "gate, _ = self.gate_proj(x)"):
+        assert f"`{call}`" in found.explanation
+        assert any(call in one.text for one in found.evidence)
+
+
 def test_a_draft_model_that_refuses_its_inputs_is_named_with_both_sizes() -> None:
     draft = (f"{SITE}/vllm/model_executor/models/medusa.py", 40, "forward", "x = x + self.act(layer(x))")
     error = "RuntimeError: mat1 and mat2 shapes cannot be multiplied (1x6144 and 4096x4096)"

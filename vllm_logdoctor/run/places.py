@@ -71,12 +71,20 @@ def caller_of(place: Frame, frames: Sequence[Frame]) -> Frame | None:
     return found if found is not None and owner_of(found.file).startswith(VLLM) else None
 
 
+# image_embeds = self.visual(pixel_values)      embeds = self.vision_tower(images)
+_ENCODER_CALL = lazy_pattern(r"\bself\.(?:visual|(?:vision|audio|image)_\w+)\(")
+
+
 def layer_call(frames: Sequence[Frame]) -> str:
     """Return with which code, and where, a model at work called the layer that failed; "" where its own code failed."""
     found = next((one for one in reversed(frames) if _MODEL.search(one.file)), None)
     if found is None or found is frames[-1] or not found.code or "forward" not in found.function:
         return ""
-    return f"`{found.code}` in {file_and_function(found.file, found.function)}"
+    within = next(
+        (one for one in frames if _MODEL.search(one.file) and _ENCODER_CALL.search(one.code)), found
+    )
+    inside = f", inside `{within.code}`" if within is not found else ""
+    return f"`{found.code}` in {file_and_function(found.file, found.function)}{inside}"
 
 
 _LONGEST = 155

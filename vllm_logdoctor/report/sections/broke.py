@@ -95,7 +95,11 @@ def _lines(page: Page, root: Finding) -> list[str]:
     firsts: dict[str, str] = {}
     for one in telling(root)[1:]:
         text, frame = excerpt(one.text, limit=_CUT), frame_line(excerpt(cleaned(one.text), limit=_CUT))
-        if one in root.shown_by and (frame is not None or text.startswith("│") or root.id == NOT_IN_LOG):
+        of_sentence = (
+            frame is not None or text.startswith("│") or "Warning: " in text or text in root.explanation
+        )
+        of_sentence = of_sentence or root.id == NOT_IN_LOG
+        if one in root.shown_by and of_sentence:
             continue  # The sentence above names the place, or what came behind the cause.
         if frame is not None:
             name = _PATH.sub("", frame.file)

@@ -16,6 +16,10 @@ _PATH = lazy_pattern(
 )
 PRINTED = {"graphs_gib": "graph-memory-estimated"}
 """Figures that are no setting and no measured value of a report, with the message that prints them in GiB."""
+# File "/tmp/pip-build-env-o1/overlay/lib/python3.10/site-packages/setuptools/build_meta.py"      ~/.cache/uv/builds-v0/.tmpa1/lib/...
+_BUILDS_IN = lazy_pattern(
+    r"(?P<path>/[\w/.-]{0,120}(?:pip-build-env-\w{1,40}/overlay|/builds-v\d{1,4}/[\w.-]{1,60}))/lib/"
+)
 # [rank1]:     llm = LLM(model=path, tensor_parallel_size=2)      (launched by torchrun)
 _STARTS_ENGINE = lazy_pattern(r"\s+(?:[\w.]+ = )?(?:\w+\.)*(?:LLM|(?:Async)?LLMEngine)\(")
 _CONDITION = lazy_pattern(r"(?P<sign>>=|<=|!=|>|<|=)?\s*(?P<value>.+)")
@@ -47,6 +51,9 @@ def facts_of(run: Run) -> dict[str, Any]:
     facts["ranks"] = len(ranks)
     starters = {one.process.rank for one in trail_of(run) if _STARTS_ENGINE.match(one.message)} - {""}
     facts["launched_engines"] = len(starters)
+    if run.kind == "build":
+        used = {found["path"]: None for one in trail_of(run) if (found := _BUILDS_IN.search(one.message))}
+        facts["build_environments"] = list(used)
     return facts
 
 

@@ -176,6 +176,13 @@ def _block_divisors(values: Mapping[str, Any]) -> Values:
     return {"fitting_size": fitting[-1], "pipeline": int(size) // fitting[-1]} if fitting else {}
 
 
+def _other_build(values: Mapping[str, Any]) -> Values:
+    """Return the temporary environment that a build runs in, where a tool is looked for in that of another build."""
+    own = values.get("build_environments") or ()
+    looked_in = str(values.get("what")).partition("/bin/")[0]
+    return {"own_environment": own[0]} if own and looked_in not in own else {}
+
+
 def _rank_limit(values: Mapping[str, Any]) -> Values:
     needed = _real(values.get("needed"))
     if not needed:
@@ -461,6 +468,7 @@ _COMPUTED: dict[str, Callable[[Mapping[str, Any]], Values]] = {
     "parallel-size-indivisible": _divisors,
     "quant-shape-indivisible-by-tp": _block_divisors,
     "lora-rank-exceeds-limit": _rank_limit,
+    "stale-or-partial-build": _other_build,
     "multimodal-token-count-bug": _placeholder_gap,
     "model-path-not-found": _path_of_model,
     "oom-sampler-warmup": _room,
