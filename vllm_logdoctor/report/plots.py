@@ -69,8 +69,8 @@ class Plots:
         _line(lower, self._run, points, lambda point: point.running, GREEN, "running", filled=True)
         _line(lower, self._run, points, lambda point: point.waiting, RED, "waiting")
         _finish(upper, "KV cache usage, %", bool(points))
-        _finish(lower, "requests", bool(points))
         lower.yaxis.set_major_locator(MaxNLocator(integer=True))
+        _finish(lower, "requests", bool(points))
         upper.set_ylim(0, 105)
         _time_axis(lower, self._run)
         return figure
@@ -112,8 +112,8 @@ class Plots:
                 width = (0.9 if len(times) < _BINS else 1.0) * _MINUTE / scale
                 axes.bar(times, heights, width, bottom, color=colour, label=f"{family}xx", align="edge")
                 bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
-        _finish(axes, "requests per minute", bool(times))
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+        _finish(axes, "requests per minute", bool(times))
         _time_axis(axes, self._run)
         return figure
 
