@@ -384,3 +384,26 @@ def test_curves_show_what_changes_over_eight_lines_and_their_highest_value() -> 
     # A column of a long run is a mean of lines; the peak is that of all.
     long = of_load((200, BUSY), (1, {**BUSY, "generation": 900.0}), (3, BUSY), (1, IDLE))
     assert "means up to 500, peak 900" in long
+
+
+@for_each(
+    ("options", "number", "told"),
+    [
+        ("--result-filename out/a.json", 9, False),
+        ("--result-filename out/a.json --save-result", 9, True),
+        ("--result-filename out/a.json", 3, True),  # It stands before the command.
+    ],
+)
+def test_a_result_file_that_a_benchmark_does_not_write_is_no_unexplained_warning(
+    options: str, number: int, told: bool
+) -> None:
+    run = a_run(load_commands=(line(5, f"vllm bench serve --model org/m {options}"),))
+    group = unknown("WARNING: result file is missing", number)
+    analysis = Analysis(
+        (SourceSummary(FILE, 1, 9),),
+        (Diagnosis(run, (), Bottleneck("none-clear", "x")),),
+        Coverage(9, 9, 9, 0, (group,)),
+    )
+    found = "\n".join(what_was_read(analysis, Page(analysis, analysis.runs[0])))
+    assert ("does not explain" in found) is told
+    assert ("[L5] has no `--save-result`" in found) is not told

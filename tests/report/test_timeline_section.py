@@ -11,7 +11,7 @@ from tests.report.test_verdict import cause, line, page_of
 from tests.rules.making import a_run, load, record, sample
 from tests.tables import for_each
 from vllm_logdoctor.report.sections.timeline import nested, timeline
-from vllm_logdoctor.rules.bottleneck import Bottleneck, ServingPeriod
+from vllm_logdoctor.rules.bottleneck import BEGINS, Bottleneck, ServingPeriod
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Phase, Run
 
@@ -288,5 +288,13 @@ def test_nothing_is_known_of_a_log_without_phases_and_load() -> None:
 @for_each(("kind", "shown"), [("server", "the client sets the pace"), ("offline", "no prompt waits")])
 def test_the_end_of_a_batch_has_no_client(kind: str, shown: str) -> None:
     periods = (period("kv-cache-limited", 9), period("client-limited", 9, 50))
+    found = text(started(LOAD, kind=kind), limit=Bottleneck("kv-cache-limited", "x", periods=periods))
+    assert f"| {shown} |" in found
+
+
+@for_each(("kind", "shown"), [("server", "requests arrive"), ("offline", "prompts arrive")])
+def test_a_line_in_which_requests_have_just_arrived_is_not_the_clients(kind: str, shown: str) -> None:
+    begun = replace(period("client-limited", 1), reason=f"{BEGINS} 5 running, 8 waiting")
+    periods = (begun, period("kv-cache-limited", 9, 50))
     found = text(started(LOAD, kind=kind), limit=Bottleneck("kv-cache-limited", "x", periods=periods))
     assert f"| {shown} |" in found

@@ -485,6 +485,6 @@ def test_a_server_that_is_shut_down_without_a_request_says_how_long_it_was_up() 
         line.format("47", "launcher.py:110", "Shutting down FastAPI HTTP server."),
     ]).to_markdown()  # fmt: skip
     assert (
-        "was ready after 30 s and was shut down 12 s later; the log shows no request to the model [L4]"
+        "was ready after 30 s and was shut down 12 s later; the log shows no request to the model [L4, L5]"
         in text
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby, islice, pairwise
 
 from msgspec import Struct
 
@@ -49,6 +49,7 @@ from vllm_logdoctor.run.minutes import is_probe
 from vllm_logdoctor.run.model import Evidence, Run
 from vllm_logdoctor.run.omissions import last_omission
 from vllm_logdoctor.run.other_programs import OWN_ERROR, FailedCheck, failed_check
+from vllm_logdoctor.run.termination import stops_in
 
 RUN_SHARE = 0.20
 """Share of the busy time from which a limit of the server is the run's."""
@@ -185,7 +186,12 @@ def _stopped_without_request(run: Run) -> Bottleneck | None:
         f"The server was ready after {duration(run.startup_seconds)} and was shut down {duration(up.seconds)} later;"
         " the log shows no request to the model"
     )
-    return Bottleneck("startup-only", words, tuple(line for phase in spans for line in phase.evidence[:1]))
+    shown = [line for phase in spans for line in phase.evidence[:1]]
+    if len(spans) == 1:
+        ready = shown[-1].line if shown else 0
+        stops = (stop.record for stop in stops_in(trail_of(run)) if stop.record.line > ready)
+        shown += [run.evidence(record) for record in islice(stops, 1)]
+    return Bottleneck("startup-only", words, tuple(shown))
 
 
 def _ended_at_once(run: Run) -> bool:

@@ -8,12 +8,15 @@ from vllm_logdoctor.report.excerpt import excerpt
 from vllm_logdoctor.report.figures import table
 from vllm_logdoctor.report.model import Analysis
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.report.sections.measure import saves_nothing
 from vllm_logdoctor.rules.context import plural
-from vllm_logdoctor.run.model import Unknown
+from vllm_logdoctor.run.model import Evidence, Unknown
 
 _GROUPS = 8
 _WHOLE = 12
 """Characters of an exception's text that another line does not hold by chance."""
+# JSON result file missing; falling back to stdout parse
+_NO_RESULT = lazy_pattern(r"(?i)\bresults?\b.{0,40}\b(?:missing|not found|no such file|not exist)")
 _WORD = lazy_pattern(r"[A-Za-z]{3}")
 
 
@@ -50,6 +53,14 @@ def what_was_read(analysis: Analysis, page: Page) -> list[str]:
         lines.append(f"{plural(coverage.cut_characters, 'character')} of overlong lines were cut.")
     lines += [line for note in coverage.notes for line in ("", prose(note))]
     unknown = _unexplained(analysis)
+    if (unsaved := _unsaved_result(analysis)) is not None:
+        command, missed = unsaved
+        unknown.remove(missed)
+        lines += [
+            "",
+            f"The command `vllm bench serve` of this log{page.cited([command])} has no `--save-result` and so writes no result"
+            f" file; a later line says that it is missing{page.cited([missed.first])}.",
+        ]
     if unknown:
         rows = [
             [
@@ -69,6 +80,23 @@ def what_was_read(analysis: Analysis, page: Page) -> list[str]:
             *table(["level", "message", "times", "first"], rows),
         ]
     return lines
+
+
+def _unsaved_result(analysis: Analysis) -> tuple[Evidence, Unknown] | None:
+    """Return a benchmark that saves no result with the later warning that its file is missing, or None."""
+    return next(
+        (
+            (command, group)
+            for diagnosis in analysis.runs
+            for command in diagnosis.run.load_commands
+            for group in _unexplained(analysis)
+            if saves_nothing(command)
+            and _NO_RESULT.search(group.first.text)
+            and group.first.file == command.file
+            and group.first.line > command.line
+        ),
+        None,
+    )
 
 
 def _unexplained(analysis: Analysis) -> list[Unknown]:

@@ -77,15 +77,17 @@ def _with_commands_of_log(page: Page, loads: Sequence[Evidence], compare: str) -
         f" change one thing at a time{_own_file(loads)}, and compare the two logs:",
         "",
     ]
-    texts = [
-        f"{one.text} --save-result" if _UNSAVED.match(one.text) and "bench serve" in one.text else one.text
-        for one in loads
-    ]
+    texts = [f"{one.text} --save-result" if saves_nothing(one) else one.text for one in loads]
     added = [one.text for one in loads] != texts
     note = (
         ["", "Without `--save-result`, as in this log, the benchmark writes no result file."] if added else []
     )
     return [*lines, *fence("\n".join([*texts, compare]), "sh"), *note]
+
+
+def saves_nothing(command: Evidence) -> bool:
+    """Return whether a command of `vllm bench serve` names a result file that it does not write."""
+    return bool(_UNSAVED.match(command.text)) and "bench serve" in command.text
 
 
 def _own_file(loads: Sequence[Evidence]) -> str:

@@ -267,7 +267,10 @@ def _periods(page: Page) -> list[str]:
 
 
 def _limit_words(page: Page, period: ServingPeriod) -> str:
-    """Return a limit in words; a batch has no client, and nothing is left to send at its end."""
-    if period.name == "client-limited" and page.run.kind == "offline":
-        return "prompts arrive" if period.reason.startswith(BEGINS) else "no prompt waits"
+    """Return a limit in words: none where requests have just arrived; a batch has no client, and nothing is left to send at its end."""
+    offline = page.run.kind == "offline"
+    if period.reason.startswith(BEGINS):
+        return "prompts arrive" if offline else "requests arrive"
+    if period.name == "client-limited" and offline:
+        return "no prompt waits"
     return LIMITS.get(period.name, period.name)
