@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vllm_logdoctor.run.model import Phase
+from vllm_logdoctor.run.model import Evidence, Phase
 from vllm_logdoctor.run.phase_parts import (
     begun_with_parts,
     fitted,
@@ -12,6 +12,7 @@ from vllm_logdoctor.run.phase_parts import (
     longest_of_ranges,
     with_parts_of_compile,
     with_profiling,
+    within_siblings,
     without_lost_wholes,
 )
 
@@ -51,6 +52,46 @@ def test_parts_of_another_process_or_an_earlier_compilation_move_no_total() -> N
     assert begun_with_parts(slowest)[0].start == 50.0
     again = [part("compile", 10.0, 20.0), part("dynamo", 5.0, 8.0, "compile"), part("compile", 90.0, 106.0)]
     assert [one.start for one in begun_with_parts(again)] == [5.0, 5.0, 90.0]
+
+
+def test_a_total_ends_no_earlier_than_its_last_part() -> None:
+    """Between the parts of torch.compile lies what its total does not count: they lie inside it all the same."""
+    whole = part("compile", 68.0, 78.0)
+    traced = part("dynamo", 62.0, 70.0, "compile", "rank 0 (slowest of 2)")
+    cache = part("compile-cache", 75.0, 77.0, "compile")
+    found = begun_with_parts([whole, traced, cache])[0]
+    assert (found.start, found.end, found.seconds) == (62.0, 77.0, 10.0)
+
+
+def test_what_lies_within_another_part_of_the_engine_s_start_is_a_part_of_that() -> None:
+    """Their sum would be more than the whole: memory profiling of some releases counts the compilation."""
+    profiling = part("profiling", 38.0, 48.0, "engine-init")
+    capture = part("graph-capture", 49.0, 66.0, "engine-init")
+    compiled = part("compile", 38.0, 44.0, "engine-init")
+    beside = part("warm-up", 47.5, 49.5, "engine-init")
+    loading = part("read-weights", 39.0, 44.0, "load-weights")
+    parents = [one.parent for one in within_siblings([profiling, capture, compiled, beside, loading])]
+    assert parents == ["engine-init", "engine-init", "profiling", "engine-init", "load-weights"]
+
+
+def test_what_is_printed_behind_the_end_of_another_part_follows_it() -> None:
+    """A clock of whole seconds puts a run of half a second into the compilation before it."""
+    line = Evidence("a.log", 41, ""), Evidence("a.log", 42, "")
+    compiled = Phase("compile", "", 28.1, 50.0, 21.9, line[:1], "engine-init")
+    warmed = Phase("warm-up", "", 49.46, 50.0, 0.54, line[1:], "engine-init")
+    assert [one.parent for one in within_siblings([compiled, warmed])] == ["engine-init"] * 2
+
+
+def test_of_two_loads_a_part_lies_in_the_one_that_it_ends_with() -> None:
+    first, second = part("load-weights", 16.0, 70.0), part("load-weights", 70.0, 72.0)
+    read = part("read-weights", 56.0, 70.0, "load-weights")
+    assert inside([first, second, read])[2].start == 56.0
+
+
+def test_a_part_without_length_behind_another_one_is_none_of_that() -> None:
+    whole, imports = part("startup", 0.0, 90.0, ""), part("imports", 0.0, 23.0)
+    found = {one.name: one for one in fitted([whole, imports, part("engine-init", 80.0, 80.0)])}
+    assert found["engine-init"].parent == "startup"
 
 
 def test_no_part_begins_before_its_whole() -> None:

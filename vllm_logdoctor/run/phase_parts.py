@@ -17,6 +17,7 @@ SMALLEST_PART = 0.02
 _PARTS_OF_COMPILE = frozenset({"dynamo", "inductor", "compile-cache"})
 _UNEVEN = 1.05
 """How much longer the slowest ranks of several parts are together than the slowest rank of the whole."""
+_MOST = 0.8
 _PRINTED = 1.0
 """Seconds by which two printed times may differ that belong to one moment."""
 
@@ -97,7 +98,7 @@ def fitted(phases: Sequence[Phase]) -> list[Phase]:
         start, end = max(phase.start, position), min(phase.end, whole.end)
         if phase.start >= whole.end:
             fitted.append(replace(phase, parent=""))
-        elif end <= start:
+        elif end < start or (end == start and phase.start < position):
             fitted.append(replace(phase, parent="" if before == phase.name else before))
         else:
             gaps.append((position, start))
@@ -140,45 +141,82 @@ def _unexplained(gaps: Sequence[tuple[float, float]], total: float) -> Iterator[
 
 
 def begun_with_parts(phases: Sequence[Phase]) -> list[Phase]:
-    """Let a total that is printed long after its work begin with the first of its parts.
+    """Let a total that is printed long after its work begin with the first of its parts, and end no earlier than the last one.
 
-    torch.compile prints its seconds once the compiled graph has run, and leaves out the loading of its cache:
+    torch.compile prints its seconds once the compiled graph has run, leaves out the loading of its cache, and what lies
+    between its parts:
     INFO 06-21 08:43:04 [backends.py:559] Dynamo bytecode transform time: 16.30 s
     INFO 06-21 08:43:19 [monitor.py:34] torch.compile takes 16.30 s in total
     """
     shifted: dict[int, Phase] = {}
     before: dict[str, float] = {}
+    parts = [one for one in phases if one.parent == "compile" and one.start is not None]
     for phase in sorted(phases, key=lambda one: one.end or 0.0):
         if phase.name != "compile" or phase.end is None or phase.start is None or phase.seconds is None:
             continue
-        begun = [
-            part.start
-            for part in phases
-            if part.parent == "compile" and _rank(part) == _rank(phase) and part.start is not None
-            and before.get(_rank(phase), -math.inf) <= part.start <= phase.end
-        ]  # fmt: skip
+        since = before.get(_rank(phase), -math.inf)
+        # The slowest one stands for all ranks.
+        own = (one for one in parts if _rank(one) == _rank(phase) or "slowest of" in one.process)
+        begun = [part for part in own if since <= (part.start or 0.0) <= phase.end]
         before[_rank(phase)] = phase.end
-        if begun and min(begun) < phase.start - _PRINTED:
-            shifted[id(phase)] = replace(phase, start=min(begun), end=min(begun) + phase.seconds)
+        first = min((part.start or 0.0 for part in begun), default=math.inf)
+        start = first if first < phase.start - _PRINTED else phase.start
+        end = start + phase.seconds if start == first else phase.end
+        last = max((part.end or 0.0 for part in begun), default=0.0)
+        shifted[id(phase)] = replace(phase, start=start, end=max(end, last))
     return [shifted.get(id(phase), phase) for phase in phases]
+
+
+def within_siblings(phases: Sequence[Phase]) -> list[Phase]:
+    """Make a part of the engine's start that lies within another one a part of that: an engine does one thing at a time.
+
+    Profiling whose seconds vLLM prints runs the model, which compiles it; so does the capture of graphs without profiling.
+    """
+    parts = sorted(
+        (one for one in phases if one.parent == "engine-init"), key=lambda one: -(one.seconds or 0.0)
+    )
+    moved: dict[int, Phase] = {}
+    for number, part in enumerate(parts):
+        whole = next((one for one in parts[:number] if _is_within(part, one)), None)
+        if whole is not None and whole.name != part.name:
+            moved[id(part)] = replace(part, parent=whole.name)
+    return [moved.get(id(phase), phase) for phase in phases]
 
 
 def inside(phases: Sequence[Phase]) -> list[Phase]:
     """Let no part begin before its whole: their ends are printed in whole seconds, their lengths are not."""
-    begins = {(phase.name, phase.process): phase.start for phase in phases if phase.start is not None}
-    return [
-        replace(phase, start=whole)
-        if (whole := begins.get((phase.parent, phase.process))) is not None
-        and phase.start is not None
-        and phase.start < whole <= (phase.end or whole)
-        else phase
-        for phase in phases
-    ]
+    begins: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for phase in phases:
+        if phase.start is not None:
+            begins[phase.name, phase.process].append(phase.start)
+    found = []
+    for phase in phases:
+        # Of several wholes, as the weights of two models, a part belongs to the last one that had begun when it ended.
+        wholes = [one for one in begins[phase.parent, phase.process] if one < (phase.end or math.inf)]
+        late = phase.start is not None and wholes and phase.start < max(wholes)
+        found.append(replace(phase, start=max(wholes)) if late else phase)
+    return found
 
 
 def _rank(phase: Phase) -> str:
     """Return the process of a phase, without the note that compares it with others."""
     return phase.process.partition(" (")[0]
+
+
+def _is_within(part: Phase, whole: Phase) -> bool:
+    """Return whether most of a phase lies within a longer one, by clocks of whole seconds."""
+    if part.start is None or part.end is None or whole.start is None or whole.end is None:
+        return False
+    both = min(part.end, whole.end) - max(part.start, whole.start)
+    most = both > 0 and both >= _MOST * (part.end - part.start)
+    last = [max((line.line for line in one.evidence), default=0) for one in (part, whole)]
+    # What is printed behind the end of the whole follows it.
+    return (
+        most
+        and last[0] <= last[1]
+        and _lies_in(part, whole)
+        and (part.seconds or 0.0) < (whole.seconds or 0.0)
+    )
 
 
 def _lies_in(part: Phase, whole: Phase) -> bool:

@@ -24,6 +24,7 @@ from vllm_logdoctor.run.phase_parts import (
     longest_of_ranges,
     with_parts_of_compile,
     with_profiling,
+    within_siblings,
     without_lost_wholes,
 )
 
@@ -117,8 +118,8 @@ def phases_of(run: Run, builder: RunBuilder) -> list[Phase]:
     ]
     found += _serving(run, builder, ready)
     whole = without_lost_wholes(with_parts_of_compile(found))
-    begun = begun_with_parts(fitted([*whole, *kernel_builds(builder, whole)]))
-    phases = _ordered(inside(inside(begun)))  # Parts of parts too.
+    begun = fitted(begun_with_parts([*whole, *kernel_builds(builder, whole)]))
+    phases = _ordered(inside(inside(within_siblings(begun))))  # Parts of parts too.
     if all(phase.end is None or phase.end.is_integer() for phase in printed):
         phases = [_in_whole_seconds(phase, run) for phase in phases]
     return _with_loading(phases, builder)
@@ -453,11 +454,10 @@ def _profiling(builder: RunBuilder, timed: Sequence[Phase]) -> list[Phase]:
         return []
     last = max(before, key=lambda phase: phase.end or 0.0)
     # The engine's own seconds have fractions, the lines around the profiling have none.
-    whole = [
-        p.start for p in timed if p.name == "engine-init" and p.start and p.start < done.time <= (p.end or 0)
-    ]
+    works = [p for p in timed if p.name == "engine-init" and p.start]
+    whole = [p.start or 0.0 for p in works if (p.start or 0.0) < done.time <= (p.end or 0.0)]
     began = max([last.end or 0.0, *whole[:1]])
-    if done.time - began < _LONGER_THAN_ROUNDED:
+    if done.time - began < _LONGER_THAN_ROUNDED or len(whole) < len(works[:1]):
         return []
     return [_span("profiling", began, done.time, (*last.evidence[-1:], *done.evidence), "engine-init")]
 
@@ -475,11 +475,12 @@ def _encoder(builder: RunBuilder, timed: Sequence[Phase]) -> list[Phase]:
     after = [
         _Moment(phase.start, phase.evidence[:1])
         for phase in timed
-        if phase.name in ("dynamo", "compile-cache", "compile") and phase.start is not None
+        if phase.name in ("dynamo", "compile-cache", "compile")
+        and phase.start is not None
+        and phase.evidence[0].line > begun.evidence[0].line
     ]
-    ends = [end for end in (*after, *((memory,) if memory else ())) if end.time > begun.time]
-    end = min(ends, key=lambda moment: moment.time, default=None)
-    if end is None or (not after and end.time - begun.time < _LONG_PROFILING):
+    end = min(after, key=lambda moment: moment.time, default=memory or begun)
+    if end.time <= begun.time or (not after and end.time - begun.time < _LONG_PROFILING):
         return []
     return [_span("encoder-profiling", begun.time, end.time, (*begun.evidence, *end.evidence), "engine-init")]
 

@@ -207,10 +207,10 @@ def _belongs(part: Phase, whole: Phase, phases: Sequence[Phase]) -> bool:
 
 
 def _distance(part: Phase, whole: Phase) -> float:
-    """Return the seconds between two phases, 0 where they overlap or the log does not date them."""
+    """Return the seconds between two phases, less than 0 where they overlap, 0 where the log does not date them."""
     if part.start is None or part.end is None or whole.start is None or whole.end is None:
         return 0.0
-    return max(0.0, whole.start - part.end, part.start - whole.end)
+    return max(whole.start - part.end, part.start - whole.end)
 
 
 def _row(page: Page, phase: Phase, total: float | None, several: bool, depth: int) -> list[str]:
