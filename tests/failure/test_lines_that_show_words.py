@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.failure.judging import examples, failures, raised, root
+from tests.failure.records import framed, traceback
 from vllm_logdoctor.report.proof import carrying
 from vllm_logdoctor.rules.model import Finding
 
@@ -140,3 +141,46 @@ def test_that_a_request_failed_is_shown_by_a_frame_of_vllm_not_by_a_function_of_
     assert "after start-up" in found.explanation
     assert "worker/worker.py" in _cited(found)
     assert "langchain" not in _cited(found)
+
+
+def _followed(*lines: str) -> str:
+    found = failures("\n".join(lines))
+    return "\n".join(one.text for finding in found if finding.role == "cascade" for one in finding.evidence)
+
+
+def test_an_error_that_is_said_to_follow_from_a_stopped_worker_is_cited_as_one_that_followed() -> None:
+    executor = "(EngineCore pid=9) {} 05-01 10:00:0{} [multiproc_executor.py:441] [shutdown] Executor: {}"
+    worker = [
+        "WorkerProc failed to start.",
+        *traceback(("load_model", "f.get_tensor(name)"), ends="ValueError: no shape"),
+    ]
+    waited = "Exception: WorkerProc initialization failed due to an exception in a background process. See stack trace for root cause."
+    lines = (
+        executor.format("INFO", 1, "waiting for worker exit count=2"),
+        executor.format("WARNING", 6, "workers still running after grace period; sending SIGTERM count=1"),
+        *framed("Worker_TP1 pid=91", worker, "multiproc_executor.py:571", "10:00:06"),
+        *framed("EngineCore pid=9", ["EngineCore failed to start.", *traceback(("init", "wait()"), ends=waited)], "core.py:708"),
+    )  # fmt: skip
+    assert "ValueError: no shape" in _followed(*lines)
+    assert "waiting for worker exit" in _cited(root("\n".join(lines)))
+
+
+def test_errors_that_followed_begin_with_one_that_is_no_copy_of_the_cause() -> None:
+    def rank(number: int, more: str) -> list[str]:
+        lines = [
+            "WorkerProc hit an exception.",
+            *traceback(("execute_model", "run()"), ends=f"RuntimeError: no buffer of {number} bytes{more}"),
+        ]
+        return framed(f"Worker_TP{number} pid=9{number}", lines, "multiproc_executor.py:571")
+
+    core = framed(
+        "EngineCore pid=9",
+        [
+            "EngineCore encountered a fatal error.",
+            *traceback(("step", "requests[name]"), ends="KeyError: 'cmpl-7'"),
+        ],
+        "core.py:708",
+    )
+    found = _followed(*rank(0, ""), *rank(1, "\nWorkerProc hit an exception."), *core)
+    assert "KeyError: 'cmpl-7'" in found
+    assert "no buffer" not in found

@@ -313,14 +313,21 @@ def _copies(named: RuleMatch, blocks: Iterable[Block], lines: Iterable[Record] =
     return [one for one in others if one.process.name or one.process.rank]
 
 
+def _first_words(raised: Raised) -> str:
+    """Return the first line of what an exception states, without numbers: further lines may be of another message behind it."""
+    return without_numbers(raised.statement.partition("\n")[0])
+
+
 def _followed(context: FailureContext, rules: FailureRules, verdict: Verdict) -> list[Finding]:
     """Return one finding for all that followed from the root: first, last, how many of which process."""
     if not verdict.followed or FOLLOWED not in rules:
         return []
     rule = rules.rule(FOLLOWED)
-    stated = verdict.root.observation.raised.statement if verdict.root.observation.raised else ""
+    raised = verdict.root.observation.raised
+    own = _first_words(raised) if raised is not None else ""
     # A torn traceback states no error, and the root's own words in another process are a copy.
-    blocks = [one for one in verdict.followed if one.last_raised.type and one.last_raised.statement != stated]
+    stated = [one for one in verdict.followed if one.last_raised.type]
+    blocks = [one for one in stated if _first_words(one.last_raised) != own]
     if not blocks:
         return []
     writers = sorted({block.process.name or block.process.rank or "the main process" for block in blocks})

@@ -364,12 +364,12 @@ def _contributing(candidates: Sequence[_Candidate], chosen: _Candidate) -> Itera
 def _followed(
     context: FailureContext, chosen: _Candidate, contributing: Sequence[RuleMatch]
 ) -> tuple[Block, ...]:
-    """Return the broken blocks behind the root, but not those of another cause, whichever rank printed them."""
+    """Return the broken blocks behind the root, and of workers that were stopped, but not those of another cause, whichever rank printed them."""
     others = {one.observation.raised.statement for one in contributing if one.observation.raised is not None}
     return tuple(
         block
         for block in map(context.blocks.__getitem__, context.ending.fatal)
         if block is not chosen.observation.block
-        and context.place(block.first) > chosen.place
+        and (context.place(block.first) > chosen.place or context.is_of_stopped_worker(block))
         and block.last_raised.statement not in others
     )
