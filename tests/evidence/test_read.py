@@ -354,3 +354,10 @@ def test_numbers_of_processes_are_taken_from_readings_of_processes_alone(
     reading: Reading, pids: set[str]
 ) -> None:
     assert EvidenceFile("smi.txt", "nvidia-smi", (reading,)).identity.pids.keys() == pids
+
+
+def test_a_file_without_a_log_is_shown_and_not_said_to_be_left_unused() -> None:
+    result = "============ Serving Benchmark Result ============\nSuccessful requests:                     40\nBenchmark duration (s):                  41.5\n"
+    report = render(analyse(inputs_from(result.encode())))
+    assert "| shown below: no log of vLLM was given |" in report
+    assert "which run" not in report

@@ -101,6 +101,28 @@ def test_six_results_of_each_kind_are_shown_and_a_median_once() -> None:
     assert "started with" not in alone
 
 
+def step(number: int, most: int, rate: float, wait: float, tokens: float = 9e4) -> Benchmark:
+    figures = {"Request throughput (req/s)": rate, "Median TTFT (ms)": wait, "Successful requests": 40.0}
+    return Benchmark(
+        "serve", {**figures, "Total input tokens": tokens}, (line(number),), {"max_concurrency": most}
+    )
+
+
+def test_a_sweep_says_from_how_many_requests_at_once_on_the_server_is_full() -> None:
+    sweep = (step(3, 2, 0.5, 900.0), step(4, 8, 0.98, 2000.0), step(5, 16, 1.0, 9000.0))
+    assert (
+        "With more than 8 requests at once the server answered hardly faster: 0.98 req/s with 8, 1 with 16, while the median time"
+        " to the first token grew from 2 s to 9 s [L4, L5]." in of_benchmarks(*sweep)
+    )
+    for other in (
+        sweep[:2],
+        (*sweep[:2], step(5, 16, 1.9, 9000.0)),  # It still gains.
+        (*sweep[:2], step(5, 16, 1.0, 2100.0)),  # Nothing waits longer.
+        (*sweep[:2], step(5, 16, 1.0, 9000.0, tokens=5e4)),  # Other prompts.
+    ):
+        assert "hardly faster" not in of_benchmarks(*other)
+
+
 def test_transfers_are_told_by_mean_highest_and_last() -> None:
     given = [
         Transfer(10.0 * n, line(90 + n), {"Avg xfer time (ms)": time})

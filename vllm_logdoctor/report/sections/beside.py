@@ -26,7 +26,7 @@ def files_beside(analysis: Analysis) -> list[str]:
         [
             inline(one.evidence.file, 200) + _part(one),
             prose(kind_words(one.evidence.kind)) if one.evidence.kind else "unknown",
-            _use(one),
+            _use(one, alone=not analysis.runs),
         ]
         for one in analysis.beside
     ]
@@ -55,7 +55,11 @@ def _part(one: Beside) -> str:
     return " L{} to L{}".format(*one.evidence.place) if one.evidence.place else ""
 
 
-def _use(one: Beside) -> str:
+def _use(one: Beside, alone: bool) -> str:
+    if alone and one.evidence.kind and one.evidence.readings and not one.used:
+        return prose(
+            f"shown below: no log of vLLM was given{f'; {one.evidence.note}' if one.evidence.note else ''}"
+        )
     said = f"run {one.run}: {', '.join(one.because)}" if one.used else one.why_not or ""
     return prose(f"{said}; {one.evidence.note}" if one.evidence.note and one.evidence.note != said else said)
 

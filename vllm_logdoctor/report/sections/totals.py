@@ -15,6 +15,17 @@ from vllm_logdoctor.run.model import Benchmark, Progress
 
 _BATCHES = 5
 _RESULTS = 6
+_AT_ONCE = "max_concurrency"
+_OF_A_STEP = (
+    "Request throughput (req/s)",
+    "Median TTFT (ms)",
+    "Successful requests",
+    "Total input tokens",
+)
+_LEAST_STEPS = 3
+_NEARLY = 0.95
+"""Share of the highest throughput of a sweep from which more requests at once bring hardly more."""
+_LONGER = 1.5
 _KINDS = {
     "serve": "a serving benchmark",
     "throughput": "a throughput benchmark",
@@ -120,10 +131,10 @@ def _results(page: Page, kind: str, results: Sequence[Benchmark]) -> list[str]:
     header = ["", *(page.cite(one.evidence) or "result" for one in shown)]
     asked = {name: [one.asked.get(name) for one in shown] for one in shown for name in one.asked}
     alike = [f"{name}={values[0]}" for name, values in asked.items() if len(set(values)) == 1]
+    varied = {name: values for name, values in asked.items() if len(set(values)) > 1}
     rows = [
         [code(name), *("" if one is None else inline(str(one), 80) for one in values)]
-        for name, values in asked.items()
-        if len(set(values)) > 1
+        for name, values in varied.items()
     ]
     rows += [
         [inline(name, 80), *(number(one.figures[name]) if name in one.figures else "" for one in shown)]
@@ -132,7 +143,32 @@ def _results(page: Page, kind: str, results: Sequence[Benchmark]) -> list[str]:
     last = f", the last {len(shown)}" if len(results) > len(shown) else ""
     title = f"{plural(len(results), 'result')} of {_KINDS[kind]} in this log{last}:"
     sent = [f"The client was started with {', '.join(code(one, 120) for one in alike)}.", ""] if alike else []
-    return [*sent, title, "", *table(header, rows), ""]
+    full = _no_faster(page, shown) if list(varied) == [_AT_ONCE] else []
+    return [*sent, title, "", *table(header, rows), "", *full]
+
+
+def _no_faster(page: Page, results: Sequence[Benchmark]) -> list[str]:
+    """Return from how many requests at once on the same requests were answered no faster, where three results or more show it."""
+    try:
+        steps = sorted(
+            (float(one.asked[_AT_ONCE]), *(one.figures[name] for name in _OF_A_STEP), one.evidence[-1].line)
+            for one in results
+        )
+    except (KeyError, ValueError):
+        return []
+    if len(steps) < _LEAST_STEPS or len({(prompts, tokens) for _, _, _, prompts, tokens, _ in steps}) > 1:
+        return []
+    most = max(rate for _, rate, *_ in steps)
+    first, last = next(one for one in steps if one[1] >= _NEARLY * most), steps[-1]
+    if last[2] < _LONGER * first[2]:
+        return []
+    shown = [line for one in results if one.asked[_AT_ONCE] in (first[0], last[0]) for line in one.evidence]
+    return [
+        f"With more than {first[0]:g} requests at once the server answered hardly faster: {number(first[1])} req/s with {first[0]:g},"
+        f" {number(last[1])} with {last[0]:g}, while the median time to the first token grew from {duration(first[2] / 1000)} to"
+        f" {duration(last[2] / 1000)}{page.cited(shown)}.",
+        "",
+    ]
 
 
 def _batch_words(batch: Progress) -> str:
