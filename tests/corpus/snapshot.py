@@ -9,16 +9,20 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from rich.console import Console
 
 from tests.failure.judging import examples
 from vllm_logdoctor import Report, analyze, compare, verify
+from vllm_logdoctor.report.terminal import print_analysis
 from vllm_logdoctor.report.writers import render
 
 HERE = Path(__file__).parent
@@ -45,6 +49,7 @@ KEPT = re.compile(
     r"|(?<![\w-])[-+]?\d[\d,.:]*(?<=\d)(?: ?%)?"  # a figure
     r"|\.(?=\s|$)"  # the end of a sentence
 )
+COLOUR_OR_KEPT = re.compile(rf"\x1b\[[\d;]*m|[▁-█]+|{KEPT.pattern}")
 WORDS_OF_A_CELL = 4
 
 
@@ -60,6 +65,7 @@ def without_prose(page: str) -> str:
     for line in page.splitlines():
         if line.startswith("```"):
             code = not code
+            lines.append(line)
         elif code or line.startswith("#"):
             lines.append(line)
         elif line.startswith("|"):
@@ -101,7 +107,7 @@ def of_examples() -> str:
 
 
 def of_documents() -> str:
-    """Return comparisons, verifications, excerpts, charts and lists of findings without their prose."""
+    """Return comparisons, verifications, excerpts, charts, other formats and lists of findings without their prose."""
     return "\n".join(f"§ {name}\n{text}" for name, text in _documents())
 
 
@@ -115,10 +121,34 @@ def _documents() -> Iterator[tuple[str, str]]:
         report = report_of(name)
         charts = re.search(r'id="chart-data">(.*?)</script>', report.to_html(), re.DOTALL)
         rows = csv.reader(render(report.analysis, "csv").splitlines())
+        yield f"tags of {name} as HTML", _tags_of(report.to_html())
+        yield f"{name} in a terminal", _in_terminal(report)
         yield f"excerpt of {name}", _of_document(msgspec.to_builtins(report.excerpt()))
         yield f"charts of {name}", _of_document(json.loads(charts[1]) if charts else {})
         yield f"{name} as CSV", "".join(f"{'|'.join(map(_cell, row))}\n" for row in rows)
         yield f"{name} as SARIF", _of_document(json.loads(render(report.analysis, "sarif"))["runs"][0])
+
+
+def _tags_of(page: str) -> str:
+    """Return how often each tag with its attributes stands in the body of a page; of long attributes the figures."""
+    body = re.sub(r"<(script|style)\b.*?</\1>", "", page.partition("<body")[2], flags=re.DOTALL)
+    tags = Counter(
+        re.sub(r'"([^"]*)"', lambda match: f'"{_cell(match[1])}"', tag)
+        for tag in re.findall(r"<[a-z][^>]*>", body)
+    )
+    return "".join(f"{count} {tag}\n" for tag, count in sorted(tags.items()))
+
+
+def _in_terminal(report: Report) -> str:
+    """Return the view of a terminal without its prose, with its colours; it is so wide that words move no line."""
+    out = StringIO()
+    print_analysis(
+        report.analysis, Console(file=out, width=400, color_system="standard", force_terminal=True)
+    )
+    return "".join(
+        " ".join(COLOUR_OR_KEPT.findall(line)).replace("\x1b", "") + "\n"
+        for line in out.getvalue().splitlines()
+    )
 
 
 def _of_document(document: dict[str, Any]) -> str:
