@@ -439,6 +439,15 @@ def test_an_actor_that_writes_on_has_caught_its_exception(behind, lives):
     assert any(one.kind == "failure" for one in diagnosis(log).findings) is not lives
 
 
+def test_an_actor_does_not_live_on_because_another_one_failed_long_before():
+    head = "(WorkerDict pid=9) INFO 03-26 21:50:00 [model_runner.py:12] Loading model weights took 3.5 GB\n"
+    steps = "(TaskRunner pid=3) step: score 0.5\n" * 60
+    first, last = _answer_not_read("RewardWorker pid=80", 10), _answer_not_read("AgentWorker pid=577", 20)
+    assert diagnosis(head + first + steps).run.outcome != "crashed_while_serving"
+    roots = [one.evidence[0].line for one in diagnosis(head + first + steps + last).findings if one.role == "root"]
+    assert roots == [1 + first.count("\n") + 60 + last.count("\n")]
+
+
 @pytest.mark.parametrize(("lines", "goes_on"), [(3, True), (0, False)])
 def test_a_start_that_goes_on_behind_the_words_of_a_library_has_not_failed(lines, goes_on):
     printed = ["AttributeError: module 'registry' has no attribute 'lookup'"] * 2
