@@ -444,7 +444,9 @@ def test_an_actor_does_not_live_on_because_another_one_failed_long_before():
     steps = "(TaskRunner pid=3) step: score 0.5\n" * 60
     first, last = _answer_not_read("RewardWorker pid=80", 10), _answer_not_read("AgentWorker pid=577", 20)
     assert diagnosis(head + first + steps).run.outcome != "crashed_while_serving"
-    roots = [one.evidence[0].line for one in diagnosis(head + first + steps + last).findings if one.role == "root"]
+    roots = [
+        one.evidence[0].line for one in diagnosis(head + first + steps + last).findings if one.role == "root"
+    ]
     assert roots == [1 + first.count("\n") + 60 + last.count("\n")]
 
 
