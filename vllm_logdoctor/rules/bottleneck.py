@@ -24,10 +24,8 @@ from vllm_logdoctor.rules.limits import (
     SLOTS_TAKEN,
     BottleneckName,
     has_begun,
-    joined_by_network,
     limits_of,
     mostly_queue,
-    ranks_of,
     slots_may_be_taken,
     why_room_is_left,
 )
@@ -39,8 +37,10 @@ from vllm_logdoctor.rules.load import (
     evidence_of_sample,
     load_of,
     queue_first,
+    rate_each,
 )  # fmt: skip
 from vllm_logdoctor.rules.offline import completed, one_by_one, printed_answers
+from vllm_logdoctor.rules.placement import joined_by_network, ranks_of
 from vllm_logdoctor.rules.stalls import silence_behind
 from vllm_logdoctor.run.clock import duration, stamp_of_library
 from vllm_logdoctor.run.lifecycle import OWN_SHUTDOWN, trail_of
@@ -376,7 +376,7 @@ def limit_meaning(run: Run, name: BottleneckName, load: Load, limits: Sequence[B
     if name == "client-limited" and any(span.waits for span in held):
         return "The client set the pace {span}: the queue was almost empty"
     if name == "prefill-limited" and not mostly_queue(held):
-        fastest = max(span.sample.generation / (span.sample.running or 1) for span in held)
+        fastest = max(rate_each(span.sample) for span in held)
         return f"Prefill took up the steps {{span}}: running requests got at most {fastest:.2g} tokens/s each"
     if name == "prefill-limited" and slots_may_be_taken(run, load, held):
         return (

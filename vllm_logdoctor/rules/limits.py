@@ -34,16 +34,18 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
-from math import inf, prod
 from typing import Literal
 
-from msgspec import Struct
-
 from vllm_logdoctor.rules.capacity.defaults import least_max_num_seqs, slots_in_a_line
-from vllm_logdoctor.rules.capacity.memory import GIB, Memory, memory_of, whole
-from vllm_logdoctor.rules.load import STEADY, Load, Span, have_many_sequences
+from vllm_logdoctor.rules.load import STEADY, Load, Span, have_many_sequences, rate_each
+from vllm_logdoctor.rules.placement import (
+    CARDS_OF_A_MACHINE,
+    SLOWEST_READING,
+    Host,
+    host_of,
+    reading_rate,
+)
 from vllm_logdoctor.rules.stalls import stalled
-from vllm_logdoctor.rules.tasks import computes_for_others, pools
 from vllm_logdoctor.run.model import Run, Sample
 
 BottleneckName = Literal[
@@ -71,8 +73,6 @@ SLOW_CARD = 1.5
 times a second, and a step reads its weights once."""
 SLOW_BATCH = 2.5
 """The same with more requests and half of the cache empty: a step then reads at most the weights and half the cache."""
-SLOWEST_READING = 100.0
-"""GB/s: half the memory bandwidth of the slowest card whose data sheet is known."""
 BLOCK = 16
 """Tokens of a block of the cache, which a request takes whole."""
 MOST_OF_BATCH = 256
@@ -94,27 +94,6 @@ LEAST_CROWD = 10
 """Running requests beside which a single one that waits has just come."""
 FEW = 4
 """Requests with which a step costs hardly more than reading the weights."""
-CARDS_OF_A_MACHINE = 8
-
-
-class Host(Struct, frozen=True):
-    """Where a model runs: on the CPU backend, on ranks of several nodes, on how many cards for one request, in how
-    many stages of a pipeline, with which memory; and whether it makes tokens.
-    """
-
-    on_cpu: bool
-    across_nodes: bool
-    ranks: int
-    generates: bool
-    stages: int
-    memory: Memory | None
-
-
-def host_of(run: Run) -> Host:
-    """Return where the model of a run works."""
-    generates = not pools(run) and not computes_for_others(run)
-    stages = whole(run.setting("pipeline_parallel_size")) or 1
-    return Host(runs_on_cpu(run), joined_by_network(run), ranks_of(run), generates, stages, memory_of(run))
 
 
 def limits_of(run: Run, load: Load) -> tuple[BottleneckName, ...]:
@@ -274,6 +253,7 @@ def with_prompts(spans: Sequence[Span], limits: Sequence[BottleneckName]) -> lis
 def _without_prompts(spans: Sequence[Span], limits: Sequence[BottleneckName]) -> list[BottleneckName]:
     """Return the limits with none for a queue in a line in which no prompt is computed, nor counted in the next one."""
     found = list(limits)
+    again = {id(span) for span in recomputed(spans)}
     before: dict[int, int] = {}
     for number, span in enumerate(spans):
         last = before.get(span.sample.engine)
@@ -283,39 +263,39 @@ def _without_prompts(spans: Sequence[Span], limits: Sequence[BottleneckName]) ->
         if limits[number] != "prefill-limited" or not span.waits:
             continue
         previous = spans[last].sample if last is not None else span.sample
-        if not computes_prompts(span.sample, previous):
+        if not computes_prompts(span.sample, previous) and id(span) not in again:
             found[number] = "none-clear"
     return found
+
+
+def recomputed(spans: Sequence[Span]) -> tuple[Span, ...]:
+    """Return the spans in which prompts of preempted requests are computed again, which V1 does not count: the queue gets shorter
+    without a prompt, and the requests that run get less than half of the tokens per second that they got before.
+
+    Example:
+        >>> tokens = ((900.0, 9), (90.0, 4))
+        >>> lines = [Sample(0.0, n, 0, 0.0, made, running=70, waiting=w, kv_usage=60.0) for n, (made, w) in enumerate(tokens)]
+        >>> [span.sample.line for span in recomputed([Span(one, 10.0) for one in lines])]
+        [1]
+    """
+    found: list[Span] = []
+    for places in _places_by_engine(spans):
+        queue, usual = 0, 0.0
+        for place in places:
+            sample = spans[place].sample
+            waiting, rate = sample.waiting or 0, rate_each(sample)
+            counts = sample.prompt > 0 or sample.swapped is not None
+            if 0 < waiting < queue and not counts and 2 * rate < usual:
+                found.append(spans[place])
+            else:
+                usual = rate
+            queue = waiting
+    return tuple(found)
 
 
 def _counts_late(sample: Sample) -> bool:
     """Return whether a line counts a prompt that was under way in the line before: V0, which tells swapped requests, counts parts."""
     return sample.prompt > 0 and sample.swapped is None
-
-
-def ranks_of(run: Run) -> int:
-    """Return the number of cards that work on one request."""
-    sizes = (run.setting("tensor_parallel_size"), run.setting("pipeline_parallel_size"))
-    return prod(size for size in sizes if isinstance(size, int) and size > 0)
-
-
-def on_each_card(run: Run) -> str:
-    """Return " on each card" for a figure of a run that has several."""
-    return " on each card" if ranks_of(run) > 1 else ""
-
-
-def joined_by_network(run: Run) -> bool:
-    """Return whether tensor parallel ranks are on several nodes: by Ray's words, or more than a machine has cards over TCP, by NCCL's."""
-    if run.seen("tensor-parallel-across-nodes") is not None:
-        return True
-    size = run.setting("tensor_parallel_size")
-    joined = isinstance(size, int) and size > CARDS_OF_A_MACHINE
-    return joined and run.seen("nccl-over-sockets") is not None
-
-
-def runs_on_cpu(run: Run) -> bool:
-    """Return whether the CPU backend runs the model."""
-    return run.platform == "cpu" or (run.platform is None and run.seen("cpu-pinned-memory-off") is not None)
 
 
 def limit_of(span: Span, max_num_seqs: int | None) -> BottleneckName:
@@ -384,18 +364,6 @@ def limit_without_queue(span: Span, host: Host, before: Sample | None) -> Bottle
     if host.ranks > CARDS_OF_A_MACHINE and sample.generation < SLOW_RANKS * running:
         return "interconnect-limited"
     return "host-limited" if sample.generation < SLOW_CARD * running else "client-limited"
-
-
-def reading_rate(sample: Sample, host: Host) -> float:
-    """Return the GB/s at which cards read weights and cache in the steps of a line; infinite where the log does not print their sizes.
-
-    The stages of a pipeline read one after the other.
-    """
-    memory = host.memory
-    if memory is None or not memory.weights or not memory.available:
-        return inf
-    read = memory.weights + memory.available * (sample.kv_usage or 0.0) / 100
-    return sample.generation / (sample.running or 1) * read * host.stages * GIB / 1e9
 
 
 def computes_prompts(sample: Sample, before: Sample, answers: float = 0.0) -> bool:
@@ -495,5 +463,8 @@ def why_room_is_left(spans: Sequence[Span], *, probable: bool) -> str:
             " request (n, best_of or beam search) took all max_num_seqs slots"
         )
     if probable:
-        return "Requests waited {span} although the KV cache was not full, probably because its free part was too small for the next one"
+        return (
+            "Requests waited {span} although the KV cache was not full: its free part was too small for the next one, or max_num_seqs,"
+            " which is not in the log, was reached"
+        )
     return "The free part of the KV cache was too small for the next request {span}"

@@ -358,6 +358,11 @@ def generated_tokens(spans: Iterable[Span]) -> float:
     return sum(span.sample.generation * span.seconds for span in spans)
 
 
+def rate_each(sample: Sample) -> float:
+    """Return the generated tokens per second of one running request."""
+    return sample.generation / (sample.running or 1)
+
+
 def queue_first(sample: Sample) -> tuple[float, ...]:
     """Order samples by the length of the queue, then by the cache in use and the running requests."""
     return (sample.waiting or 0, sample.kv_usage or 0.0, sample.running or 0)

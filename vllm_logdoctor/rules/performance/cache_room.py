@@ -22,9 +22,9 @@ from vllm_logdoctor.rules.capacity.laws import LAWS, ChangedSetting
 from vllm_logdoctor.rules.capacity.memory import GIB, Memory, memory_of
 from vllm_logdoctor.rules.context import RuleContext, action, flag
 from vllm_logdoctor.rules.forecast import Forecast, Limits, forecast
-from vllm_logdoctor.rules.limits import runs_on_cpu
 from vllm_logdoctor.rules.model import Change, Effect
 from vllm_logdoctor.rules.performance.published import CACHE_FP8, CACHE_RAISED, WEIGHTS_FP8
+from vllm_logdoctor.rules.placement import runs_on_cpu
 
 # Left free beside the cache: transient buffers and fragmentation took up to about 2 GiB in starts that failed
 # at 0.95.

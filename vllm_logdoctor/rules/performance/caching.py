@@ -5,9 +5,10 @@ from __future__ import annotations
 from vllm_logdoctor.catalogue.topics import Severity
 from vllm_logdoctor.rules.capacity.memory import memory_of
 from vllm_logdoctor.rules.context import RuleContext, flag, message_lines, sample_lines, setting_lines
-from vllm_logdoctor.rules.limits import SERVER_LIMITS, on_each_card
+from vllm_logdoctor.rules.limits import SERVER_LIMITS
 from vllm_logdoctor.rules.performance.cache_room import can_use_fp8_cache
 from vllm_logdoctor.rules.performance.published import CACHE_FP8
+from vllm_logdoctor.rules.placement import on_each_card
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.tasks import has_encoder, pools
 from vllm_logdoctor.run.model import Run

@@ -12,8 +12,8 @@ from vllm_logdoctor.rules.context import (
     setting_lines,
     whole,
 )
-from vllm_logdoctor.rules.limits import runs_on_cpu
 from vllm_logdoctor.rules.model import Change
+from vllm_logdoctor.rules.placement import runs_on_cpu
 from vllm_logdoctor.rules.rule import Advice, Rule
 
 BINDING = "cpu-thread-binding"

@@ -23,7 +23,6 @@ from vllm_logdoctor.rules.context import (
     plural,
     setting_lines,
 )
-from vllm_logdoctor.rules.limits import runs_on_cpu
 from vllm_logdoctor.rules.model import Change, Confidence, Effect
 from vllm_logdoctor.rules.performance.published import (
     COMPILE_CACHE_WARM,
@@ -33,6 +32,7 @@ from vllm_logdoctor.rules.performance.published import (
     EAGER_OFF_SINGLE,
 )
 from vllm_logdoctor.rules.performance.serving import computes_prompts_alone
+from vllm_logdoctor.rules.placement import runs_on_cpu
 from vllm_logdoctor.rules.release_terms import options_of_fork
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.steps import step_seconds

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from vllm_logdoctor.knowledge.flags import flag_for_field
 from vllm_logdoctor.rules.context import RuleContext, action, flag, message_lines, plural, setting_lines
-from vllm_logdoctor.rules.limits import ranks_of, runs_on_cpu
 from vllm_logdoctor.rules.model import Change
+from vllm_logdoctor.rules.placement import ranks_of, runs_on_cpu
 from vllm_logdoctor.rules.rule import Advice, Rule
 
 # The API server and the engine core are busy beside one worker for each card; a single worker runs inside the engine core.

@@ -14,9 +14,10 @@ from vllm_logdoctor.rules.context import (
     setting_lines,
     whole,
 )
-from vllm_logdoctor.rules.limits import SERVER_LIMITS, ranks_of
+from vllm_logdoctor.rules.limits import SERVER_LIMITS
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.performance.serving import significant
+from vllm_logdoctor.rules.placement import ranks_of
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.model import Evidence, Run
 

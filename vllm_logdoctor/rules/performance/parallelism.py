@@ -18,15 +18,11 @@ from vllm_logdoctor.rules.context import (
     setting_lines,
     whole,
 )
-from vllm_logdoctor.rules.limits import (
-    CARDS_OF_A_MACHINE,
-    SERVER_LIMITS,
-    joined_by_network,
-    ranks_of,
-    runs_on_cpu,
-)
+from vllm_logdoctor.rules.limits import SERVER_LIMITS
+from vllm_logdoctor.rules.load import rate_each
 from vllm_logdoctor.rules.model import Change, Confidence, Effect
 from vllm_logdoctor.rules.performance.published import NODES_JOINED, REPLICAS_FOR_TP4, TP_HALVED_LOADED
+from vllm_logdoctor.rules.placement import CARDS_OF_A_MACHINE, joined_by_network, ranks_of, runs_on_cpu
 from vllm_logdoctor.rules.rule import Advice, Rule
 
 # A model counts as small for its cards when its weights take at most this share of what one card may use.
@@ -239,7 +235,7 @@ def _more_ranks_than_cards(case: RuleContext) -> Advice | None:
     if case.bottleneck.name != "interconnect-limited" or not held:
         return None
     ranks, sockets = ranks_of(case.run), joined_by_network(case.run)
-    rate = max(span.sample.generation / (span.sample.running or 1) for span in held)
+    rate = max(rate_each(span.sample) for span in held)
     text = f"{ranks} ranks share each request, more than most machines have cards, and a request got at most {rate:.2g} tokens/s."
     text += (
         " NCCL says that it goes over TCP sockets, and tensor parallel ranks exchange twice in every layer of every step."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import attrgetter
 
 from vllm_logdoctor.rules.capacity.ceiling import distance
@@ -16,8 +17,8 @@ from vllm_logdoctor.rules.context import (
     setting_lines,
     whole,
 )
-from vllm_logdoctor.rules.limits import mostly_queue, slots_may_be_taken
-from vllm_logdoctor.rules.load import speed_of_longest, weighted_median
+from vllm_logdoctor.rules.limits import mostly_queue, recomputed, slots_may_be_taken
+from vllm_logdoctor.rules.load import Span, rate_each, speed_of_longest, weighted_median
 from vllm_logdoctor.rules.model import Change
 from vllm_logdoctor.rules.performance.serving import (
     LEAST_LINES,
@@ -62,7 +63,7 @@ def prefill_bound_queueing(case: RuleContext) -> Advice | None:
     prompt, generated = (weighted_median(held, attrgetter(name)) for name in ("prompt", "generation"))
     waiting = max(span.sample.waiting or 0 for span in held) if mostly_queue(held) else 0
     slots = slots_in_a_line(case.run)
-    rate = max(span.sample.generation / (span.sample.running or 1) for span in held)
+    rate = max(rate_each(span.sample) for span in held)
     running = max(span.sample.running or 0 for span in held)
     tokens = step_tokens_of(case.run)
     size = f"{tokens:,} tokens" if tokens else "a fixed number of tokens"
@@ -83,6 +84,7 @@ def prefill_bound_queueing(case: RuleContext) -> Advice | None:
             if unknown
             else f": a step processes at most {size}, and prompts used them up."
         )
+        + _again(case, held)
         + ("" if waiting else IMAGES_TOO)
         + distance(case.run, case.load)
     )
@@ -127,6 +129,14 @@ def long_wait_for_first_token(case: RuleContext) -> Advice | None:
 def prompts_first(sample: Sample) -> tuple[float, ...]:
     """Order samples by their prompts, then by the length of the queue behind them."""
     return (sample.prompt, sample.waiting or 0)
+
+
+def _again(case: RuleContext, held: Sequence[Span]) -> str:
+    """Return in how many lines preempted requests were computed again: a cache with room for them would save that."""
+    lines = case.load.lines_of(span for span in recomputed(case.load.spans) if span in held)
+    if not lines or not case.spans("kv-cache-limited"):
+        return ""
+    return f" In {lines:,} of them the queue got shorter and no prompt is counted: requests preempted from the full KV cache were computed again."
 
 
 def _rates(case: RuleContext, prompt: float, generated: float) -> str:

@@ -33,7 +33,6 @@ from vllm_logdoctor.rules.limits import (
     BottleneckName,
     full_without_queue,
     has_begun,
-    runs_on_cpu,
 )
 from vllm_logdoctor.rules.load import STEADY, Load, Span, agreed_on, full_of, weighted_median
 from vllm_logdoctor.rules.model import Change, Effect
@@ -46,6 +45,7 @@ from vllm_logdoctor.rules.performance.published import (
     MAX_NUM_SEQS_RAISED,
 )
 from vllm_logdoctor.rules.performance.steps import slow_steps
+from vllm_logdoctor.rules.placement import runs_on_cpu
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.tasks import pools
 from vllm_logdoctor.run.clock import duration

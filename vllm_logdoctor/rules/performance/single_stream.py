@@ -9,11 +9,12 @@ from vllm_logdoctor.rules.capacity.card import device_of
 from vllm_logdoctor.rules.capacity.ceiling import has_experts
 from vllm_logdoctor.rules.capacity.memory import GIB
 from vllm_logdoctor.rules.context import RuleContext, action, sample_lines, setting_lines
-from vllm_logdoctor.rules.limits import SLOWEST_READING, on_each_card
+from vllm_logdoctor.rules.load import rate_each
 from vllm_logdoctor.rules.model import Confidence
 from vllm_logdoctor.rules.performance.drafters import drafter_words
 from vllm_logdoctor.rules.performance.graphs import switched_off
 from vllm_logdoctor.rules.performance.published import QUANTIZED_SINGLE
+from vllm_logdoctor.rules.placement import SLOWEST_READING, on_each_card
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.model import Run, Sample
 
@@ -37,7 +38,7 @@ def decode_limited_by_weight_reads(case: RuleContext) -> Advice | None:
     weights = case.run.measure("model_weights_gib")
     if not weights or weights < LEAST_WEIGHTS_GIB or len(spans) < LEAST_SAMPLES or not _applies(case):
         return None
-    rate = max(span.sample.generation / (span.sample.running or 1) for span in spans)
+    rate = max(rate_each(span.sample) for span in spans)
     read = rate * weights * GIB / 1e9
     share = _share_of_bandwidth(case.run, read)
     far_from_it = rate >= SLOW_STREAM or read < SLOWEST_READING if share is None else share < AT_THE_LIMIT

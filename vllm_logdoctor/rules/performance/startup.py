@@ -17,9 +17,9 @@ from vllm_logdoctor.rules.context import (
     message_lines,
     whole,
 )
-from vllm_logdoctor.rules.limits import ranks_of
 from vllm_logdoctor.rules.model import Change, Effect
 from vllm_logdoctor.rules.performance.published import COMPILE_CACHE_WARM, PAGE_CACHE_WARM
+from vllm_logdoctor.rules.placement import ranks_of
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.run.model import Evidence, Phase, Run
 

@@ -14,17 +14,10 @@ from vllm_logdoctor.rules.context import (
     sample_lines,
     setting_lines,
 )
-from vllm_logdoctor.rules.limits import (
-    KV_FULL,
-    SLOW_CARD,
-    SLOWEST_READING,
-    host_of,
-    ranks_of,
-    reading_rate,
-    runs_on_cpu,
-)
-from vllm_logdoctor.rules.load import Span
+from vllm_logdoctor.rules.limits import KV_FULL, SLOW_CARD
+from vllm_logdoctor.rules.load import Span, rate_each
 from vllm_logdoctor.rules.performance.order import CLIENTS_OWN
+from vllm_logdoctor.rules.placement import SLOWEST_READING, host_of, ranks_of, reading_rate, runs_on_cpu
 from vllm_logdoctor.rules.rule import Advice, Rule
 from vllm_logdoctor.rules.stalls import Silence, silence_behind, stalled
 from vllm_logdoctor.rules.tasks import pools
@@ -116,7 +109,7 @@ def steps_slower_than_memory(case: RuleContext) -> Advice | None:
     held = slow_steps(case)
     if not held:
         return _slow_call(case)
-    rate = max(_rate(span) for span in held)
+    rate = max(rate_each(span.sample) for span in held)
     most = plural(max(span.sample.running or 0 for span in held), "request")
     extent = case.load.extent_of(held).capitalize()
     text = (
@@ -218,10 +211,6 @@ def _has_a_reason(case: RuleContext) -> bool:
         or str(case.run.setting("quantization") or "").lower() == "gguf"
         or case.event(*_SAID_ELSEWHERE) is not None
     )
-
-
-def _rate(span: Span) -> float:
-    return span.sample.generation / (span.sample.running or 1)
 
 
 RULES = (
