@@ -106,6 +106,42 @@ REFUSES: Place = (
 )
 
 
+TORCH_REFUSES: Place = (
+    "/opt/site-packages/torch/functional.py",
+    9,
+    "stft",
+    "raise ValueError(what)",
+)
+
+
+def test_an_argument_that_torch_refuses_is_a_matter_of_its_release_too() -> None:
+    fault = "ValueError: step has to be smaller than the window"
+    start = "INFO 05-01 09:59:01 [api_server.py:1300] vLLM API server version 0.11.0"
+    for frames, named in (((VLLM, TORCH_REFUSES), True), ((VLLM,), False)):
+        found = root(f"{start}\n{raised(*frames, error=fault)}")
+        assert any("`pip show torch`" in step for step in found.alternatives) is named
+
+
+def test_a_torch_that_takes_no_device_without_an_index_is_too_old() -> None:
+    vllm = (
+        "/src/vllm/vllm/platforms/rocm.py",
+        228,
+        "get_current_memory_usage",
+        "torch.cuda.mem_get_info(device)",
+    )
+    asked = (
+        "/opt/site-packages/torch/cuda/memory.py",
+        684,
+        "mem_get_info",
+        "device = _get_device_index(device)",
+    )
+    refused = ("/opt/site-packages/torch/_utils.py", 803, "_get_device_index", "raise ValueError(")
+    error = "ValueError: Expected a torch.device with a specified index or an integer, but got:cuda"
+    found = root(raised(vllm, asked, refused, error=error))
+    assert "torch" in found.title
+    assert "2.5 or newer" in found.alternatives[0]
+
+
 @for_each(
     ("frames", "error", "says"),
     [
@@ -117,6 +153,8 @@ REFUSES: Place = (
         # What Python says of a value is no cause, nor are few words.
         ((VLLM,), "IndexError: list index out of range", "No known cause matches this error."),
         ((REFUSES,), "ValueError: bad scale", "No known cause matches this error."),
+        # What torch says of an argument is a symptom of who passed it, or of torch's release.
+        ((VLLM, TORCH_REFUSES), "ValueError: step has to be smaller than the window", "No known cause matches this error."),
     ],
 )  # fmt: skip
 def test_an_error_that_says_what_is_wrong_is_given_in_its_words(

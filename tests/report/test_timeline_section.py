@@ -207,6 +207,17 @@ def test_a_length_between_two_lines_is_told_in_whole_seconds(
     assert found[cell[0]][1] == cell[1]
 
 
+def test_a_phase_whose_end_no_line_shows_has_no_length_of_its_own() -> None:
+    for ends, seconds, cell in (
+        (True, 3.0, "3 s"),
+        (False, 3.0, "at least 3 s, no line shows its end"),
+        (False, 0.0, "no line shows its end"),
+    ):
+        load = replace(phase("load-weights", 2, 5, seconds=seconds), ends=ends)
+        cut = started(COMPILE, load, outcome="truncated")
+        assert rows(text(cut))["weight loading"][1] == cell
+
+
 def test_a_phase_that_began_before_the_log_says_so() -> None:
     early = rows(text(started(phase("load-weights", -2, 41))))
     assert early["weight loading"][0] == "before 00:16:40"

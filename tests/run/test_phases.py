@@ -86,6 +86,8 @@ def test_a_start_that_breaks_off_while_loading_loads_to_the_end() -> None:
     log = "".join(OLD.splitlines(keepends=True)[:3])
     run = only_run(log + "ERROR 03-04 10:05:30 worker.py:10] CUDA error: out of memory\n")
     assert spans(run)["load-weights"] == 300
+    assert not named(run, "load-weights").ends
+    assert named(only_run(OLD + SERVING), "load-weights").ends
 
 
 def test_a_start_that_fails_ends_with_the_failure_and_not_with_the_stop_of_its_workers() -> None:
@@ -464,3 +466,6 @@ def test_a_start_that_fails_in_the_weights_of_the_draft_model_has_a_phase_for_th
     assert (whole.seconds, [one.line for one in whole.evidence]) == (246, [2, 6])
     assert (draft.seconds, draft.process, draft.parent) == (5, "Worker_TP0 (draft model)", "load-weights")
     assert "draft" not in served.process
+    assert not draft.ends
+    once = only_run("".join(line + "\n" for line in (*lines[:4], lines[5])))
+    assert not any("draft" in phase.process for phase in once.phases)

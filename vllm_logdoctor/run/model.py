@@ -76,6 +76,7 @@ class Phase(Struct, frozen=True):
         seconds: length; the engine's own figure where it printed one.
         evidence: lines that prove it.
         parent: name of the phase that it is a part of, or "".
+        ends: whether a line shows its end; else its length is the time until the failure, or until the log ends.
 
     Example:
         >>> Phase("load-weights", "EngineCore", 10.0, 12.5, 2.5).seconds
@@ -89,6 +90,7 @@ class Phase(Struct, frozen=True):
     seconds: float | None
     evidence: tuple[Evidence, ...] = ()
     parent: str = ""
+    ends: bool = True
 
 
 class Sample(Struct, frozen=True):

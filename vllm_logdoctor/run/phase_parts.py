@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from vllm_logdoctor.run.model import Phase
+from vllm_logdoctor.run.model import Evidence, Phase
 
 SHORTEST_GAP = 1.0
 """Seconds; logger times have no fractions, so that a shorter gap says nothing."""
@@ -20,6 +20,19 @@ _UNEVEN = 1.05
 _MOST = 0.8
 _PRINTED = 1.0
 """Seconds by which two printed times may differ that belong to one moment."""
+
+
+def span_of(
+    name: str,
+    start: float,
+    end: float,
+    evidence: tuple[Evidence, ...],
+    parent: str = "",
+    *,
+    ends: bool = True,
+) -> Phase:
+    """Return the phase between two moments, of which no line prints the length."""
+    return Phase(name, "", start, end, end - start, evidence, parent, ends)
 
 
 def longest_of_ranges(phases: Iterable[Phase]) -> list[Phase]:

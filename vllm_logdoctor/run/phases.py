@@ -22,6 +22,7 @@ from vllm_logdoctor.run.phase_parts import (
     fitted,
     inside,
     longest_of_ranges,
+    span_of,
     with_parts_of_compile,
     with_profiling,
     within_siblings,
@@ -87,10 +88,6 @@ _STOPPING = (
 
 
 _LOADS = ("load-weights", "read-weights", "download")
-
-
-def _span(name: str, start: float, end: float, evidence: tuple[Evidence, ...], parent: str = "") -> Phase:
-    return Phase(name, "", start, end, end - start, evidence, parent)
 
 
 class _Moment(Struct, frozen=True):
@@ -208,7 +205,7 @@ def _loaded_by_parts(builder: RunBuilder, printed: Sequence[Phase]) -> Iterator[
         start, first = (loading.time, loading.evidence) if loading and own else (begun, ())
         end = last.end or begun
         if end - start >= SHORTEST_GAP:
-            yield _span("load-weights", start, end, (*first, *last.evidence), "startup")
+            yield span_of("load-weights", start, end, (*first, *last.evidence), "startup")
 
 
 def _moments_by_process(
@@ -364,12 +361,12 @@ def _startup(run: Run, builder: RunBuilder, timed: Sequence[Phase], ready: _Mome
     position = run.started
     for name, moment in _milestones(builder, timed, ready):
         if moment.time > position:
-            parts.append(_span(name, position, moment.time, moment.evidence, "startup"))
+            parts.append(span_of(name, position, moment.time, moment.evidence, "startup"))
         position = max(position, _end_of(timed, name, moment))
     waited = builder.messages.get("placement-group-waiting")
     if ready is None and waited is not None and waited.last is not None and len(parts) < 2:
         evidence = (builder.evidence(waited.last.record),)
-        parts.append(_span("placement", position, end, evidence, "startup"))
+        parts.append(span_of("placement", position, end, evidence, "startup", ends=False))
         position = end
     loading = _moment(builder, *_LOAD_STARTED)
     if (
@@ -378,20 +375,21 @@ def _startup(run: Run, builder: RunBuilder, timed: Sequence[Phase], ready: _Mome
         and loading.time >= position
         and not any(p.name == "load-weights" for p in timed)
     ):
-        parts.append(_span("engine-start", position, loading.time, loading.evidence, "startup"))
+        parts.append(span_of("engine-start", position, loading.time, loading.evidence, "startup"))
         # What follows the reading is not always loading.
         read = [phase for phase in timed if phase.name == "read-weights" and phase.end is not None]
         last = max(read, key=lambda phase: phase.end or 0.0, default=None)
         position = last.end if last is not None and last.end is not None else end
         shown = last.evidence if last is not None else ()
-        if last is not None and (draft := _moment(builder, "checkpoint-size", after=position)):
-            span = _span("read-weights", draft.time, end, draft.evidence, "load-weights")
+        if last is not None and (draft := _moment(builder, "checkpoint-size", after=position + SHORTEST_GAP)):
+            span = span_of("read-weights", draft.time, end, draft.evidence, "load-weights", ends=False)
             parts.append(replace(span, process=f"{last.process.partition(' (')[0]} (draft model)".strip()))
             position, shown = end, reached.evidence if reached else ()
-        parts.append(_span("load-weights", loading.time, position, (*loading.evidence, *shown), "startup"))
+        proof, ends = (*loading.evidence, *shown), last is not None and position == last.end
+        parts.append(span_of("load-weights", loading.time, position, proof, "startup", ends=ends))
     if end - position >= SHORTEST_GAP:
-        parts.append(_span("unexplained", position, end, (), "startup"))
-    return [_span("startup", run.started, end, ready.evidence if ready else ()), *parts]
+        parts.append(span_of("unexplained", position, end, (), "startup"))
+    return [span_of("startup", run.started, end, ready.evidence if ready else ()), *parts]
 
 
 def _milestones(
@@ -459,7 +457,7 @@ def _profiling(builder: RunBuilder, timed: Sequence[Phase]) -> list[Phase]:
     began = max([last.end or 0.0, *whole[:1]])
     if done.time - began < _LONGER_THAN_ROUNDED or len(whole) < len(works[:1]):
         return []
-    return [_span("profiling", began, done.time, (*last.evidence[-1:], *done.evidence), "engine-init")]
+    return [span_of("profiling", began, done.time, (*last.evidence[-1:], *done.evidence), "engine-init")]
 
 
 def _encoder(builder: RunBuilder, timed: Sequence[Phase]) -> list[Phase]:
@@ -482,7 +480,9 @@ def _encoder(builder: RunBuilder, timed: Sequence[Phase]) -> list[Phase]:
     end = min(after, key=lambda moment: moment.time, default=memory or begun)
     if end.time <= begun.time or (not after and end.time - begun.time < _LONG_PROFILING):
         return []
-    return [_span("encoder-profiling", begun.time, end.time, (*begun.evidence, *end.evidence), "engine-init")]
+    return [
+        span_of("encoder-profiling", begun.time, end.time, (*begun.evidence, *end.evidence), "engine-init")
+    ]
 
 
 def _serving(run: Run, builder: RunBuilder, ready: _Moment | None) -> list[Phase]:
@@ -494,7 +494,7 @@ def _serving(run: Run, builder: RunBuilder, ready: _Moment | None) -> list[Phase
     end = stop.time if stop else run.ended
     phases = []
     if end > ready.time:
-        phases.append(_span("serving", ready.time, end, ready.evidence))
+        phases.append(span_of("serving", ready.time, end, ready.evidence))
     if stop is not None:
-        phases.append(_span("shutdown", stop.time, run.ended, stop.evidence))
+        phases.append(span_of("shutdown", stop.time, run.ended, stop.evidence))
     return phases

@@ -230,7 +230,11 @@ def _row(page: Page, phase: Phase, total: float | None, several: bool, depth: in
         *([inline(phase.process, 60)] if several else []),
         _began(page, phase),
     ]
-    return [*cells, _length(phase.seconds, computed), of_start, page.cite(phase.evidence, 2)]
+    length = _length(phase.seconds, computed)
+    if not phase.ends:
+        least = "" if page.run.outcome.startswith("crashed") else "at least "
+        length = f"{least}{length}, no line shows its end" if phase.seconds else "no line shows its end"
+    return [*cells, length, of_start, page.cite(phase.evidence, 2)]
 
 
 def _length(seconds: float | None, computed: bool) -> str:

@@ -44,7 +44,7 @@ _OF_COMPILER = lazy_pattern(
     r"CMake Error|\berror: (?!subprocess|metadata|command|legacy)|FAILED: |error generated|fatal error"
 )
 _OF_SCRIPT = "Install the package as a wheel (`pip install --only-binary :all: {package}`): a release that has one for this Python and PyTorch."
-_COMPARE = "Compare the installed release of {owner} (`pip show {owner}`) with the one that this vLLM release requires."
+COMPARE = "Compare the installed release of {owner} (`pip show {owner}`) with the one that this vLLM release requires."
 _REFUSED = "Try another release of vLLM, a newer one first: the failed call of {owner} is in vLLM's code."
 # A name or an argument that a library does not have: the two are not of the same time.
 _OTHER_INTERFACE = lazy_pattern(
@@ -98,7 +98,7 @@ def next_steps(
         return (
             f"Keep the whole log: the traceback shows neither vLLM's code nor a program's, and so not who called {owner}.",
         )
-    compare, refused = _COMPARE.format(owner=owner), _REFUSED.format(owner=owner)
+    compare, refused = COMPARE.format(owner=owner), _REFUSED.format(owner=owner)
     if rule_id != CODE:
         return (compare,)
     if raised is not None and _OTHER_INTERFACE.search(raised.statement[:600]):

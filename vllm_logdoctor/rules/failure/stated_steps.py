@@ -8,6 +8,7 @@ from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.context import Observation
 from vllm_logdoctor.run.blocks import Raised
+from vllm_logdoctor.run.owners import TENSOR_LIBRARIES, owner_of
 
 # Asking to pad but the tokenizer has no padding token. Please select a token to use as `pad_token`.
 # free memory is below the reserve: 13 bytes available, 15 required. Replan more layers into host memory.
@@ -69,7 +70,12 @@ def stated_cause(raised: Raised, trail: Iterable[Record] = ()) -> str:
         raised.text.strip("'\"") if raised.name == "KeyError" else raised.text
     )  # It prints its text as a key.
     stated = _FIRST_SENTENCE.match(text)
-    refuses = bool(raised.frames) and raised.frames[-1].code.startswith("raise ")
+    # What torch says of an argument is a symptom: whoever passed it, or the release of torch, is at fault.
+    refuses = (
+        bool(raised.frames)
+        and raised.frames[-1].code.startswith("raise ")
+        and owner_of(raised.frames[-1].file) not in TENSOR_LIBRARIES
+    )
     if not refuses or stated is None or len(stated[0].split()) < _FEWEST_WORDS:
         return ""
     return f"The message states the cause: {stated[0]}"

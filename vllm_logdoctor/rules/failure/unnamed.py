@@ -16,6 +16,7 @@ from vllm_logdoctor.rules.failure.cut_off import of_another_process, without_exc
 from vllm_logdoctor.rules.failure.matching import RuleMatch, broke_by_itself
 from vllm_logdoctor.rules.failure.own_steps import (
     CALL,
+    COMPARE,
     STATED,
     next_steps,
 )
@@ -53,6 +54,7 @@ _PROGRAMMING = frozenset(
 _NAMES = frozenset({"AttributeError", "NameError", "UnboundLocalError"})
 """Their texts quote names of code: no attribute 'kv_connector_workers' speaks of no connection."""
 _VALUES = frozenset({"ValueError", "RuntimeError", "OverflowError", "BufferError"})
+_OF_ARGUMENTS = frozenset({"ValueError", "TypeError"})
 # A device, a peer or the host failed: whose code noticed it says nothing of the fault.
 _ELSEWHERE = lazy_pattern(
     r"CUDA|HIP|NCCL|RCCL|HCCL|XPU|NPU|cu(?:DNN|BLAS)|out of memory|[Tt]imed? ?out|[Cc]onnect|kernel image|[Dd]river|No such file|[Pp]ermission"
@@ -240,7 +242,9 @@ def _around(context: FailureContext, place: _Place, raised: Raised) -> tuple[str
     kind = kind_of_request(place.frames) if serving and not left_out else ""
     restart = (_RESTART,) if serving and not left_out and context.run.kind == "server" else ()
     without = (_WITHOUT_REQUESTS.format(kind=kind),) if kind else ()
-    return (*restart, *around, *without, step_of_build(place.frames, raised, context.run))
+    refused = raised.name in _OF_ARGUMENTS and raised.frames[-1].code.startswith("raise ")
+    compare = (COMPARE.format(owner=place.owner),) if refused and place.owner in TENSOR_LIBRARIES else ()
+    return (*restart, *around, *without, *compare, step_of_build(place.frames, raised, context.run))
 
 
 def _without_tensors(frames: Sequence[Frame]) -> tuple[Frame, ...]:
