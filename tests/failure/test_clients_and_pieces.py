@@ -58,7 +58,7 @@ def test_the_error_of_a_client_in_the_log_of_a_server_is_in_the_verdict() -> Non
 def test_a_client_without_its_data_set_in_offline_mode_is_told_how_to_get_it() -> None:
     missing = "ConnectionError: Couldn't reach 'org/questions' on the Hub (OfflineModeIsEnabled)"
     text = run_of([*UP, *CLIENT[:-1], missing]).to_markdown()
-    assert "load it once with network and the same HF_HOME" in text
+    assert "1. **Load the data set once with network and the same HF_HOME" in text
 
 
 def test_a_program_that_ended_without_a_start_in_the_log_is_no_healthy_server() -> None:

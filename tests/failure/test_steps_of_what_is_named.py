@@ -305,7 +305,7 @@ def test_a_client_that_failed_by_its_own_code_is_corrected_where_it_failed() -> 
     findings = diagnosis("\n".join([*served, error, stopped])).findings
     found = next(one for one in findings if "client" in one.title)
     assert "`AttributeError: 'torch._C._Properties' object has no attribute 'total_mem'`" in found.explanation
-    assert found.explanation.endswith("Correct the program at reproducibility.py:124.")
+    assert [change.knob for change in found.changes] == ["correct the program at reproducibility.py:124"]
 
 
 def test_a_request_that_workers_do_not_hold_is_first_given_an_id_of_its_own() -> None:

@@ -229,6 +229,13 @@ def test_an_exit_hook_of_the_server_is_no_client() -> None:
     assert "A client of the server failed" in report([*served, *client, ANSWER])
     loaded = [*START, *[statistics(100 + 10 * n, 4, 0, 3.0) for n in range(9)], ANSWER]
     assert report([*loaded, *client, ANSWER]).startswith("# HEALTHY, but a client of the server failed\n")
+    own = [client[0], client[1], client[3]]
+    assert "1. **Correct the program at evaluate.py:12**" in report([*loaded, *own, ANSWER])
+    cache = "ConnectionError: Couldn't reach 'org/questions' on the Hub (OfflineModeIsEnabled)"
+    announced = report([*loaded, *client[:-1], cache, ANSWER])
+    assert "1. **Load the data set once with network" in announced, (
+        "what the title announces is the first step"
+    )
     answered = [*client[:-1], "openai.InternalServerError: Internal Server Error"]
     assert "A client of the server failed" not in report([*served, *answered, ANSWER])
     for prefix in ("", "(APIServer pid=1) "):

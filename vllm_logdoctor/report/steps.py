@@ -14,6 +14,7 @@ from vllm_logdoctor.report.program_terms import in_program_terms
 from vllm_logdoctor.report.state import Level, is_cut_off
 from vllm_logdoctor.report.verdict import download
 from vllm_logdoctor.rules.context import plural
+from vllm_logdoctor.rules.failure.nonfatal import CLIENT_FAILED
 from vllm_logdoctor.rules.failure.requests import REFUSED
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.rules.offline import outputs_are_empty, tokens, tokens_per_prompt
@@ -50,7 +51,10 @@ def worthwhile(page: Page) -> tuple[Finding, ...]:
         and not (finding.effect is not None and (gains_little(finding.effect) or _may_lose(finding)))
     ]
     secrets = [one for one in found if one.kind == "security"]
-    others = [one for one in found if one.kind != "security"]
+    # What the state of the run announces is the first thing to do.
+    others = sorted(
+        (one for one in found if one.kind != "security"), key=lambda one: one.title != CLIENT_FAILED
+    )
     return (*others[: SHOWN - 1], *secrets, *others[SHOWN - 1 :])
 
 

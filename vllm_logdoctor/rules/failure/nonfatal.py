@@ -23,8 +23,8 @@ from vllm_logdoctor.run.places import file_name
 TRANSFER = "kv-connector-failure"
 _LIMITS = frozenset({"thread-or-process-limit", "disk-full-or-quota"})
 _OF_PROXY = (
-    " The answer is a page in HTML, which vLLM does not send: a proxy between the two did. Set `NO_PROXY` to the server's"
-    " address where the client runs."
+    " The answer is a page in HTML, which vLLM does not send: a proxy between the two did.",
+    "set NO_PROXY to the server's address where the client runs",
 )
 _HELD = frozenset(
     {"port-in-use", "gpu-memory-not-free-at-start", "no-memory-left-for-kv-cache", "oom-weights-load"}
@@ -37,8 +37,8 @@ _CAUGHT = (
     "The program that calls vLLM printed this exception and wrote on",
 )
 _OFFLINE = (
-    " The data set is not in the cache, and offline mode forbids the download: load it once with network and the same HF_HOME, or"
-    " unset HF_HUB_OFFLINE and HF_DATASETS_OFFLINE."
+    " The data set is not in the cache, and offline mode forbids the download.",
+    "load the data set once with network and the same HF_HOME, or unset HF_HUB_OFFLINE and HF_DATASETS_OFFLINE",
 )
 _WELL = frozenset({"running", "clean_shutdown"})
 # File "/opt/env/bin/vllm", line 8, in <module>      File "/usr/lib/python3.12/multiprocessing/process.py", line 314, in _bootstrap
@@ -87,23 +87,27 @@ def caller_findings(context: FailureContext, rules: FailureRules) -> Iterator[Fi
             finding = finding_of(
                 rules.rule(REFUSED), context.run, role=None, confidence="high", records=[record], values={}
             )
-            text, of_proxy = said.splitlines()[0], ""
+            text, (why, step) = said.splitlines()[0], _to_correct(block)
             if "<!DOCTYPE" in said or "<html" in said:
-                text, of_proxy = text.partition("<")[0].rstrip(" ("), _OF_PROXY
+                text, (why, step) = text.partition("<")[0].rstrip(" ("), _OF_PROXY
             title, words = _CAUGHT if offline else _OF_CLIENT
             quoted = f"`{shown(text).replace('`', chr(39))}`"
-            words = f"{words}: {quoted}.{of_proxy}{_to_correct(block)}"
-            yield replace(finding, title=title, explanation=words, changes=())
+            # What a program caught itself may need no step.
+            caught = f" {step[0].upper()}{step[1:]}." if step and offline else ""
+            yield replace(
+                finding, title=title, explanation=f"{words}: {quoted}.{why}{caught}", alternatives=(), avoid="",
+                changes=(action(step),) if step and not offline else (), verify="no such exception of the client.",
+            )  # fmt: skip
             return
 
 
-def _to_correct(block: Block) -> str:
-    """Return where to correct a program whose own code raised an exception, or what it lacks; "" where a library that it called did."""
+def _to_correct(block: Block) -> tuple[str, str]:
+    """Return why a program failed, beside its exception, and the step: where its own code raised it, or what it lacks; "" for what is not known."""
     if "on the Hub (OfflineModeIsEnabled" in block.last_raised.statement:
         return _OFFLINE
     frames = acting_frames(block.last_raised.frames)
     own = bool(frames) and owner_of(frames[-1].file) == PROGRAM
-    return f" Correct the program at {file_name(frames[-1].file)}:{frames[-1].line}." if own else ""
+    return "", f"correct the program at {file_name(frames[-1].file)}:{frames[-1].line}" if own else ""
 
 
 def _is_of_caller(block: Block) -> bool:
