@@ -117,6 +117,17 @@ def test_a_spreadsheet_has_a_row_for_each_check() -> None:
     )
 
 
+def test_a_prediction_has_what_was_wanted_what_came_and_their_ratio() -> None:
+    rows = list(csv.DictReader(io.StringIO(render_result(result_of_verification(checked()), "csv"))))
+    came = next(row for row in rows if row["group"] == "prediction")
+    assert (came["verdict"], came["before"], came["after"], came["ratio"]) == (
+        "failed",
+        "KV cache tokens × 1.2 to 1.4",
+        "× 0.8",
+        "0.8",
+    )
+
+
 def test_html_draws_the_speed_at_equal_load() -> None:
     page = render_result(result_of_comparison(checked().comparison), "html")
     data = json.loads(page.split('id="chart-data">')[1].split("</script>")[0])

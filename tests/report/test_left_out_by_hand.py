@@ -31,6 +31,19 @@ def test_a_mark_in_the_middle_is_named_with_its_line(mark: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("marks", "places"), [(5, "at L3, L5, L7, L9, L11\n"), (7, "at L3, L5, L7, L9, L11 and 2 more places")]
+)
+def test_of_many_marks_five_are_named_and_the_others_counted(marks: int, places: str) -> None:
+    steps = [
+        one
+        for number in range(marks)
+        for one in ("...", f"INFO 05-01 10:00:4{number} [loader.py:1] step {number}")
+    ]
+    text = vllm_logdoctor.analyze([*BEGUN[:2], *steps]).to_markdown()
+    assert f"left lines out {places}" in text
+
+
+@pytest.mark.parametrize(
     "lines",
     [
         ["   (...)"],  # IPython leaves out code of a traceback.

@@ -142,3 +142,16 @@ def test_results_of_several_programs_have_no_length_in_common() -> None:
     )
     assert "log of 43.1 s" in one
     assert "log of" not in more
+
+
+def test_a_log_that_ends_in_a_second_batch_holds_the_answers_of_the_first() -> None:
+    start = [
+        "INFO 05-01 10:00:00 [core.py:70] Initializing a V1 LLM engine (v0.11.2) with config: model='org/m', tensor_parallel_size=1",
+        "INFO 05-01 10:00:52 [core.py:210] init engine (profile, create kv cache, warmup model) took 12.00 seconds",
+    ]
+    answer = "Prompt: 'The capital is', Generated text: ' a city'"
+    begun = "Processed prompts:   0%|          | 0/8 [00:00<?, ?it/s, est. speed input: 0.00 toks/s, output: 0.00 toks/s]"
+    assert analyze([*start, begun]).to_markdown().startswith("# CUT OFF: no result in the log")
+    page = analyze([*start, answer, begun]).to_markdown()
+    assert not page.startswith("# CUT OFF: no result")
+    assert "printed 1 answer" in page
