@@ -321,3 +321,26 @@ def test_a_log_level_is_named_where_the_release_logs_more_at_it(version: str, lo
     place = ("/opt/site-packages/vllm/config.py", 50, "__init__", "raise RuntimeError(")
     found = root(raised(place, error="RuntimeError: Failed to infer device type", above=start))
     assert any("VLLM_LOGGING_LEVEL=DEBUG" in one for one in found.alternatives) is logs
+
+
+@pytest.mark.parametrize(
+    ("second", "says"),
+    [
+        ("kv_cache_dtype not supported, no sinks", "the reason `kv_cache_dtype not supported`. The draft model has `kv_cache_dtype=fp8_ds_mla`"),
+        ("head_size not supported", "refused for a reason: {FLASH_ATTN: [kv_cache_dtype not supported], FLEX_ATTENTION: [head_size not supported]}."),
+    ],
+    ids=("one for all", "one each"),
+)  # fmt: skip
+def test_the_reason_that_all_attention_backends_share_is_named_with_the_setting(
+    second: str, says: str
+) -> None:
+    start = "(EngineCore pid=9) INFO 05-01 10:00:00 [core.py:105] Initializing a V1 LLM engine (v0.23.0) with config: model='m', kv_cache_dtype=fp8_ds_mla"
+    reasons = f"{{FLASH_ATTN: [kv_cache_dtype not supported], FLEX_ATTENTION: [{second}]}}"
+    error = raised(
+        ("/opt/vllm/v1/spec_decode/eagle.py", 15, "load_draft_model", "return get_model(config)"),
+        ("/opt/vllm/platforms/cuda.py", 446, "get_attn_backend_cls", "raise ValueError(text)"),
+        error=f"ValueError: No valid attention backend found for cuda with AttentionSelectorConfig(head_size=80). Reasons: {reasons}.",
+    )
+    found = root(f"{start}\n{error}")
+    assert found.title == "Attention backend not supported for the draft model"
+    assert says in found.explanation

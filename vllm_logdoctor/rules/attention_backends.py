@@ -17,6 +17,8 @@ from vllm_logdoctor.run.model import Run
 _EXAMPLES = lazy_pattern(r",? such as (?P<names>[A-Z_]{5,}(?:(?:, | or )[A-Z_]{5,})*)(?=:)")
 # File "/opt/vllm/v1/attention/backends/mla/flashmla_sparse.py", line 61, in forward
 _FILE = lazy_pattern(r"attention/backends/(?:mla/)?(?P<name>\w+)\.py\b")
+# {FLASH_ATTN: [kv_cache_dtype not supported], TURBOQUANT: [kv_cache_dtype not supported, sliding window not supported]}
+_REASONS = lazy_pattern(r"\w+: \[(?P<reasons>[^\]]*)\]")
 _MOST_OF_LINE = 600
 _LEAST = {"FLASH_ATTN": 8.0, "FLASHINFER": 7.5}
 """Compute capability that a backend needs."""
@@ -93,3 +95,13 @@ def _plain(name: str) -> str:
     plain = re.sub(r"[^a-z]", "", name.rpartition("Enum.")[2].lower().replace("attention", "attn"))
     plain = plain.removesuffix("vllmv")
     return f"{plain}attn" if plain in ("flash", "triton") else plain
+
+
+def shared_reason(reasons: str) -> str | None:
+    """Return the first reason that all attention backends were refused for, as vLLM's message lists them, or None.
+
+    >>> shared_reason("{FLASH_ATTN: [dtype not supported], FLEX: [no sinks, dtype not supported]}")
+    'dtype not supported'
+    """
+    found = [one["reasons"].split(", ") for one in _REASONS.finditer(reasons)]
+    return next((one for one in (found or [[]])[0] if all(one in others for others in found)), None)

@@ -10,6 +10,7 @@ from typing import Any
 
 from vllm_logdoctor.knowledge.history import facts_at, names
 from vllm_logdoctor.lazy import lazy_pattern
+from vllm_logdoctor.rules.attention_backends import shared_reason
 from vllm_logdoctor.rules.cache_to_give import LITTLE_GIB, spare
 from vllm_logdoctor.rules.failure.kernels import failed_kernel
 from vllm_logdoctor.rules.release_terms import options_of_fork
@@ -409,10 +410,17 @@ def _visible_devices(values: Mapping[str, Any]) -> Values:
     return {"seen": ord(gpus)} if isinstance(gpus, str) and len(gpus) == 1 else {}
 
 
-def _cache_type(values: Mapping[str, Any]) -> Values:
-    """Return the type of a KV cache that does not take the type of the model."""
-    kind = values.get("kv_cache_dtype")
-    return {"cache_type": kind if kind not in (None, "auto") else None}
+def _refused_by_backends(values: Mapping[str, Any]) -> Values:
+    """Return the type of a KV cache that has one of its own, the reason that all attention backends give, and the setting that it names."""
+    kind, why = values.get("kv_cache_dtype"), str(values.get("why") or "")
+    shared = shared_reason(why)
+    name = shared.partition(" ")[0] if shared else ""
+    return {
+        "cache_type": kind if kind not in (None, "auto") else None,
+        "shared": shared,
+        "reasons": None if shared else why or None,
+        "refused": f"{name}={values[name]}" if values.get(name) not in (None, "auto") else None,
+    }
 
 
 def _path_of_model(values: Mapping[str, Any]) -> Values:
@@ -461,7 +469,7 @@ def _placeholder_gap(values: Mapping[str, Any]) -> Values:
 
 
 _COMPUTED: dict[str, Callable[[Mapping[str, Any]], Values]] = {
-    "attention-backend-incompatible": _cache_type,
+    "attention-backend-incompatible": _refused_by_backends,
     "gpu-memory-not-free-at-start": _free_at_start,
     "gpu-visibility-env-conflict": _visible_devices,
     "kv-cache-too-small-for-max-model-len": _kv_too_small,
