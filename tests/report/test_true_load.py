@@ -239,6 +239,16 @@ def test_a_curve_whose_columns_are_means_gives_their_height_beside_the_peak_of_t
             " compression will be used leveraging the Marlin kernel.",
             "whatever the card can do",
         ),
+        ("Add 4 padding layers, may waste at most 42.86% KV cache memory", "leaves up to this share of the KV memory unused"),
+        (
+            "In NVFP4 linear, the input global scale is different for parallel layers (e.g. q_proj, k_proj, v_proj). This  will likely"
+            " result in reduced accuracy.",
+            "outputs can be less accurate",
+        ),
+        (
+            "Error in chat_completion_full_generator - cannot determine if tools should be extracted. Returning a standard chat completion.",
+            "without tools",
+        ),
         (
             "SECURITY WARNING: Development endpoints are enabled! This should NOT be used in production!",
             "VLLM_SERVER_DEV_MODE",

@@ -50,11 +50,11 @@ def test_an_error_that_no_pack_judges_is_listed_where_the_server_went_on() -> No
     lines = [
         "INFO 05-01 10:00:01 [api_server.py:1043] vLLM API server version 0.8.2",
         "INFO:     Application startup complete.",
-        "ERROR 05-01 10:01:54 [serving_chat.py:898] Error in chat_completion_full_generator - cannot determine if tools should be extracted. Returning a standard chat completion.",
+        "ERROR 05-01 10:01:54 [serving_chat.py:200] Error in preprocessing prompt inputs",
         'INFO:     10.0.0.1:3210 - "POST /v1/chat/completions HTTP/1.1" 200 OK',
     ]
     assert (
-        "| error, not fatal | `Error in chat_completion_full_generator"
+        "| error, not fatal | `Error in preprocessing prompt inputs` | vLLM went on after it. |"
         in vllm_logdoctor.analyze(lines).to_markdown()
     )
 

@@ -48,7 +48,7 @@ def _known(run: Run, went_on: bool) -> Iterator[Message]:
             pattern_id,
             record.message[:300],
             "not-fatal" if unjudged else "harmless" if needless else _verdict(pattern.verdict, went_on),
-            "" if unjudged else pattern.meaning,
+            "vLLM went on after it." if unjudged else pattern.meaning,
             seen.count,
             run.evidence(record),
             custom=not pattern.trusted,
