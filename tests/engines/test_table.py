@@ -152,3 +152,19 @@ def test_what_the_memory_moved_is_shown_where_two_sides_tell_it(
     sides = [side(**{**given, **first}), side("SGLang (2)", **{**given, **second})]
     found = [row for row in comparison_rows(sides) if "weight bytes" in row.name]
     assert ([cell.value for cell in found[0].cells if cell] if found else None) == shown
+
+
+@for_each(
+    ("weights", "relation"),
+    [("bf16", Relation(1, 100.0 / 150.0)), ("q4_k_m", Relation(1, reason="weights bf16 against q4_k_m"))],
+)
+def test_benchmarks_without_a_server_are_in_relation_where_the_weights_are_of_one_format(
+    weights: str, relation: Relation
+) -> None:
+    sides = [
+        side(tests={"tg128": Cell(150.0, 5)}),
+        side("SGLang (2)", weights=weights, tests={"tg128": Cell(100.0, 3)}),
+    ]
+    row = next(one for one in comparison_rows(sides) if one.name.startswith("tg128"))
+    assert row.relations == (relation,)
+    assert row.kind == ("refused" if relation.reason else "compared")
