@@ -117,6 +117,15 @@ CASES = [
         "KV cache page sizes of the layers cannot be unified", "Set `--kv-cache-dtype auto`",
         ARGUMENTS.format("'kv_cache_dtype': 'fp8'"),
     ),
+    Decided(
+        f"{SITE}/vllm/model_executor/models/our_moe.py", "__init__", "assert isinstance(layer, OurDecoderLayer)",
+        "AssertionError", "Pipeline parallelism fails in this model's code", "Start without `--pipeline-parallel-size`",
+    ),
+    Decided(
+        f"{SITE}/vllm/entrypoints/api_server.py", "<module>", 'parser.add_argument("--port", type=int, ge=1024)',
+        "TypeError: _StoreAction.__init__() got an unexpected keyword argument 'ge'",
+        "vllm.entrypoints.api_server does not start in this release", "Start the OpenAI-compatible server",
+    ),
 ]  # fmt: skip
 
 
@@ -125,6 +134,25 @@ def test_a_cause_that_the_log_decides_has_its_own_title_and_first_step(case: Dec
     found = root(raised((case.file, 9, case.function, case.code), error=case.error, above=case.above))
     assert found.title == case.title
     assert found.alternatives[0].startswith(case.first)
+
+
+@for_each(
+    ("prompt", "dummy"),
+    [
+        ("<|image_pad|><|image_pad|><|video_pad|>", True),
+        ("<image>", False),
+        ("<image><image>Which is red?", False),
+    ],
+)
+def test_a_prompt_of_placeholders_only_is_that_of_memory_profiling(prompt: str, dummy: bool) -> None:
+    error = f"RuntimeError: Failed to apply OurProcessor on data={{'text': '{prompt}', 'images': []}} with kwargs={{}}"
+    found = root(
+        raised(
+            (f"{SITE}/vllm/inputs/registry.py", 9, "call_hf_processor", "raise RuntimeError(msg)"),
+            error=error,
+        )
+    )
+    assert ("start-up" in found.title) is ("dummy inputs" in found.explanation) is dummy
 
 
 @for_each("layer", ["indexer.k_cache", "attn"])
