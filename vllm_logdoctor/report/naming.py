@@ -17,7 +17,7 @@ from vllm_logdoctor.run.blocks import blocks_of
 from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.identity import FROM_PATH, ONE_SITE, is_inferred, release_words
 from vllm_logdoctor.run.job import words_of_limit
-from vllm_logdoctor.run.lifecycle import ends_engine, ends_progress, names_vllm, trail_of
+from vllm_logdoctor.run.lifecycle import crashed_natively, ends_engine, ends_progress, names_vllm, trail_of
 from vllm_logdoctor.run.model import Outcome, Run
 from vllm_logdoctor.run.other_programs import failed_tests
 from vllm_logdoctor.run.owners import PROGRAM, owner_of
@@ -374,11 +374,12 @@ def failed_state(run: Run) -> str:
     if run.kind == "build" and run.outcome == "unknown":
         return "BUILD"  # pip installs packages that do not fit together, and only says so.
     if run.kind == "offline" and run.outcome == "clean_shutdown":
-        ended = not run.progress and any(ends_engine(one.message) for one in trail_of(run))
-        return f"PROGRAM FAILED after {'the engine had ended' if ended else 'all prompts were answered'}"
+        left = not run.progress and any(ends_engine(one.message) for one in trail_of(run))
+        return f"PROGRAM FAILED after {'the engine had ended' if left else 'all prompts were answered'}"
     if _failed_at_import(run):
         return "FAILED at import"
-    otherwise = "FAILED" if run.job is not None and run.job.exit_status else "ERROR"
+    ended = (run.job is not None and run.job.exit_status) or any(map(crashed_natively, trail_of(run)))
+    otherwise = "FAILED" if ended else "ERROR"
     return _STATES_BY_KIND.get(run.kind) or _of_kind(run, STATES.get(run.outcome, otherwise))
 
 

@@ -21,6 +21,7 @@ from vllm_logdoctor.report.naming import (
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.rules.bottleneck import (
     ONE_FAILED,
+    RECEIVED_SIGTERM,
     limit_is_probable,
     no_request_succeeded,
     offloaded_gib,
@@ -166,6 +167,8 @@ def _state_of_piece(page: Page) -> str:
         return f"TEST FAILED: {inline(failed.test) if failed is not None and failed.test else 'an assertion'}"
     if failed_request(page) is not None:
         return f"REQUEST ERROR: {_logged_error(page)}"
+    if page.diagnosis.bottleneck.reason == RECEIVED_SIGTERM:
+        return f"STOPPED: {RECEIVED_SIGTERM[0].lower()}{RECEIVED_SIGTERM[1:]}"
     if last_omission(run) is not None:
         return f"EXCERPT: {_REST_LEFT_OUT}"
     if run.followed and start_seen(run):

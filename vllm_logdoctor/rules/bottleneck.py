@@ -61,9 +61,11 @@ _LONGEST_ERROR = 160
 _AT_ONCE = 2.0  # Seconds between the end of a start and a clean shutdown, too few for any work.
 # FileNotFoundError: [Errno 2] No such file or directory: '/.cache'      A line of a traceback is indented, or code.
 _STATES_ERROR = lazy_pattern(r"(?i)(?!traceback)(?=\w).*(?:error|fail|exception)")
+RECEIVED_SIGTERM = "The process received SIGTERM"
+_IGNORED = "Exception ignored in: <function"
 _LAST_SIGNS = {
-    "*** SIGTERM received at": "The process received SIGTERM",
-    "Exception ignored in: <function": "Python ignored an exception in a destructor, which is harmless; no other error is in the log",
+    "*** SIGTERM received at": RECEIVED_SIGTERM,
+    _IGNORED: "Python ignored an exception in a destructor, which is harmless; no other error is in the log",
 }
 """What a piece of a log says of an orderly end."""
 
@@ -124,7 +126,7 @@ def _without_statistics(run: Run) -> Bottleneck:
     if batches:
         return Bottleneck("client-limited" if one_by_one(batches) else "none-clear", *completed(run, batches))
     if run.kind == "offline" and (answers := printed_answers(run)) is not None:
-        return Bottleneck("none-clear", *answers)
+        return _of_answers(run, *answers)
     if run.benchmarks:
         lines = tuple(one.evidence[0] for one in run.benchmarks if one.evidence)
         return Bottleneck("none-clear", "No statistics lines in the log, only benchmark results", lines)
@@ -140,10 +142,7 @@ def _without_statistics(run: Run) -> Bottleneck:
         proof = (run.speculation or run.transfers)[0].evidence
         return Bottleneck("none-clear", "The log has no statistics lines that show a limit", (proof,))
     if run.kind == "offline" and run.startup_complete:
-        ready = f"was ready after {duration(run.startup_seconds)}" if run.startup_seconds else "started"
-        unknown = "; vLLM's lines do not show what it computed"
-        after = f" and was shut down within {_AT_ONCE:.0f} s" if _ended_at_once(run) else unknown
-        return Bottleneck("startup-only", f"The engine {ready}{after}")
+        return _of_idle_engine(run)
     if (stopped := _stopped_without_request(run)) is not None:
         return stopped
     if run.startup_complete or run.config or run.measured or run.phases:
@@ -174,6 +173,28 @@ def _without_statistics(run: Run) -> Bottleneck:
             f"{requests.count:,} received request{'s' if requests.count > 1 else ''} and no statistics lines"
         )
     return Bottleneck("startup-only", f"The log has {shown}")
+
+
+def _of_answers(run: Run, words: str, lines: tuple[Evidence, ...]) -> Bottleneck:
+    """Return what a program printed, and that Python ignored an exception behind it."""
+    ignored = next((one for one in trail_of(run) if one.message.startswith(_IGNORED)), None)
+    if ignored is None:
+        return Bottleneck("none-clear", words, lines)
+    return Bottleneck("none-clear", f"{words}. {_LAST_SIGNS[_IGNORED]}", (*lines, run.evidence(ignored)))
+
+
+def _of_idle_engine(run: Run) -> Bottleneck:
+    """Return how long the start of an offline engine took whose work vLLM's lines do not show."""
+    ready = f"was ready after {duration(run.startup_seconds)}" if run.startup_seconds else "started"
+    unknown = "; vLLM's lines do not show what it computed"
+    at_once = _ended_at_once(run)
+    after = f" and was shut down within {_AT_ONCE:.0f} s" if at_once else unknown
+    stops = (one for one in trail_of(run) if at_once and OWN_SHUTDOWN.search(one.message))
+    starts_and_stops = [
+        *(run.startup.evidence[:1] if run.startup else ()),
+        *map(run.evidence, islice(stops, 1)),
+    ]
+    return Bottleneck("startup-only", f"The engine {ready}{after}", tuple(starts_and_stops))
 
 
 def _stopped_without_request(run: Run) -> Bottleneck | None:

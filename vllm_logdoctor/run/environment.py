@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from vllm_logdoctor.knowledge.store import read_table
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.parse import Record
+from vllm_logdoctor.run.launches import WRAPPERS
 from vllm_logdoctor.run.model import Evidence, Provenance, Value
 
 # ++ export VLLM_ATTENTION_BACKEND=FLASHINFER
@@ -20,10 +21,12 @@ _ASSIGNED = lazy_pattern(
     r"(?P<quote>[\"']?)(?P<value>[^\s\"'$`]{0,200})(?P=quote)\s*"
 )
 # $ CUDA_LAUNCH_BLOCKING=1 VLLM_USE_V1=0 vllm serve org/m      user@host:~# NCCL_DEBUG=INFO python -m vllm.entrypoints.openai.api_server
+# VLLM_CPU_KVCACHE_SPACE=16 time python benchmarks/benchmark_throughput.py --model org/m
 # user@host:/src$ VLLM_ATTENTION_BACKEND=FLASHINFER /usr/bin/python3 /src/generate.py
 _LAUNCHED = lazy_pattern(
     r"(?:\S{0,80}[$#>]|\++)? ?(?P<all>(?:[A-Z][A-Z0-9_]{3,80}=[^\s\"'$`]{1,200} +)+)"
-    r"(?:\S{1,160}/)?(?:vllm serve |python[\d.]* +(?:-m +vllm\.|\S{1,160}\.py\b))"
+    rf"{WRAPPERS}(?:\S{{1,160}}/)?"
+    r"(?:vllm serve |python[\d.]* +(?:-m +vllm\.|\S{1,160}\.py\b))"
 )
 # + unset VLLM_USE_V1
 _UNSET = lazy_pattern(r"(?:\++ )?unset (?P<name>[A-Z][A-Z0-9_]{3,80})\s*")

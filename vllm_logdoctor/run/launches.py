@@ -33,10 +33,12 @@ _LABEL = (
     r"(?:(?:\[[^\]]{1,40}\] ?)?(?i:(?:start|launch|runn|execut)(?:ing|ed)?|command|cmd|exec)[\w ]{0,30}: ?)"
 )
 _LISTED = r"(?:[\w+-]{1,32} +\d{1,9} .{0,200}? )"
-_BEFORE = (
-    r"(?:[A-Z][A-Z0-9_]{1,60}=\S{0,200} +){0,20}(?:(?:nohup|exec|sudo|time|env|srun|mpirun|numactl|taskset|stdbuf|setsid|uv run|poetry run)"
+WRAPPERS = (
+    r"(?:(?:nohup|exec|sudo|time|env|srun|mpirun|numactl|taskset|stdbuf|setsid|uv run|poetry run)"
     r"(?: [\w.,=:/@%-]{1,60}){0,12}? +){0,4}"
 )
+"""Programs that start another one, with their options."""
+_BEFORE = rf"(?:[A-Z][A-Z0-9_]{{1,60}}=\S{{0,200}} +){{0,20}}{WRAPPERS}"
 _PROGRAM = (
     r"(?:(?:\S{1,160}/)?vllm +serve(?= )"
     r"|(?:\S{0,160}/)?python[\d.]{0,5} +(?:-\w +)*-m +vllm\.entrypoints\.(?:openai\.)?api_server(?= |$)"

@@ -56,6 +56,8 @@ _DEATH_WORDS = (
     "*** SIG", "Segfault", "Caught signal", "code", "timeout", "got stuck", "terminate called",
     "GCS may", "[E", "Dumping ", "was killed while", ": line ",
 )  # fmt: skip
+# *** SIGSEGV received at time=1722289279 on cpu 61 ***      Fatal Python error: Segmentation fault      Aborted (core dumped)
+_NATIVE = lazy_pattern(r"Fatal Python error: |\*\*\* SIG(?:SEGV|ABRT|BUS|ILL|FPE) received|\(core dumped\)")
 _READY = lazy_pattern(
     r"Application startup complete|Uvicorn running on|Processed prompts: +\d|Avg prompt throughput: "
     r"|^It took [\d.]+ seconds to (?:fall asleep|wake up)|^Sleep mode freed |^EngineCore (?:loop active|waiting for work)\."
@@ -266,6 +268,11 @@ def trail_of(run: Run) -> list[Record]:
         return _by_time([*run.records, *ends])
     extra = [one for one in extra if one.line >= first.line]
     return sorted([*run.records, *extra], key=lambda one: one.line) if extra else list(run.records)
+
+
+def crashed_natively(record: Record) -> bool:
+    """Return whether a line says that a process crashed outside of Python: it ended, whatever it did."""
+    return _NATIVE.search(record.message) is not None
 
 
 def names_vllm(run: Run) -> bool:

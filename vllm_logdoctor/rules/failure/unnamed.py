@@ -43,7 +43,7 @@ from vllm_logdoctor.run.owners import (
     is_vllm_or_tensors,
     owner_of,
 )
-from vllm_logdoctor.run.places import caller_of, component_of, kind_of_request, raised_in
+from vllm_logdoctor.run.places import caller_of, component_of, file_name, kind_of_request, raised_in
 
 _PROGRAMMING = frozenset(
     {
@@ -137,13 +137,16 @@ def _file_and_line(frame: Frame) -> str:
     return f"{frame.file}:{frame.line}" if frame.line else frame.file
 
 
+_OF_BACKEND = "The benchmark ran its backend `{backend}`: vLLM's engine did not run.\n"
+
+
 def _explain(words: Mapping[str, str], *, stated: bool, in_test: bool) -> str:
     """Return the sentences on an error, or "" for those of its page, where its message states neither a cause nor a remedy."""
     if in_test and words["raised"]:
         return "{raised}.\n{stated_cause}.\n"
     if words["stated_cause"]:
-        return "First error: {exception}.\n{stated_cause}.\n{raised}.\n"
-    return "First error: {exception}.\n{raised}.\n" if stated else ""
+        return f"First error: {{exception}}.\n{{stated_cause}}.\n{{raised}}.\n{_OF_BACKEND}"
+    return f"First error: {{exception}}.\n{{raised}}.\n{_OF_BACKEND}" if stated or words["backend"] else ""
 
 
 def _place_of(observation: Observation, context: FailureContext) -> _Place:
@@ -194,6 +197,7 @@ def _words(
     return {
         "exception": observation.text.split("\n")[0][:300],
         "raised": raised_words,
+        "backend": _other_backend(place.frames),
         "process": observation.record.process.name,
         "at": _file_and_line(called_at) if called_at else "",
         "phase_words": phase_words,
@@ -206,6 +210,16 @@ def _words(
             f"{one.file}:{one.function}" for one in place.frames if owner_of(one.file).startswith(VLLM)
         ),
     }
+
+
+_BENCHMARK = ("benchmark_throughput.py", "throughput.py")
+
+
+def _other_backend(frames: Sequence[Frame]) -> str:
+    """Return the backend of vLLM's own benchmark of throughput that ran, where it is another engine; else ""."""
+    of_benchmark = (one for one in frames if file_name(one.file) in _BENCHMARK)
+    found = (one.function.removeprefix("run_") for one in of_benchmark if one.function.startswith("run_"))
+    return next((one for one in found if not one.startswith("vllm")), "")
 
 
 def _remedy(
