@@ -249,3 +249,31 @@ def test_the_share_of_memory_is_read_from_vllm_s_hint_on_graph_memory() -> None:
         " (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=1). To try it now, set it and increase --gpu-memory-utilization from 0.5500 to 0.5705.",
     ]
     assert vllm_logdoctor.analyze(lines).runs[0].config.value("gpu_memory_utilization").value == 0.55
+
+
+TAIL = """(EngineCore pid=260) INFO 06-14 06:08:03 [multiproc_executor.py:139] DP group leader: node_rank=0, world_size=1, local_world_size=1
+(Worker pid=273) INFO 06-14 06:08:22 [model_runner.py:274] Loading model from scratch...
+(Worker pid=273) INFO 06-14 06:08:57 [model_runner.py:295] Model loading took 7.71 GiB and 35.5 seconds
+(EngineCore pid=260) INFO 06-14 06:09:24 [kv_cache_utils.py:1733] GPU KV cache size: 61,424 tokens
+(EngineCore pid=260) INFO 06-14 06:09:38 [core.py:309] init engine (profile, create kv cache, warmup model) took 40.40 s
+(APIServer pid=240) INFO 06-14 06:09:44 [api_server.py:596] Starting vLLM server on http://127.0.0.1:8001
+(APIServer pid=240) INFO:     Application startup complete.
+"""
+REFUSED = (
+    "wait 3 ConnectionError(MaxRetryError(\"HTTPConnectionPool(host='127.0.0.1', port=8001): Max retries exceeded with url: /v1/models "
+    "(Caused by NewConnectionError('Failed to establish a new connection: [Errno 111] Connection refused'))\"))\n"
+)
+
+
+def test_a_log_that_begins_in_the_middle_of_a_start_does_not_say_how_long_it_took() -> None:
+    text = report(TAIL.splitlines())
+    assert "start-up |" not in text
+    assert "engine and worker start" not in text
+    assert "| weight loading |" in text
+    launched = "(APIServer pid=240) INFO 06-14 06:07:40 [api_server.py:1300] vLLM API server version 0.22.0\n"
+    assert "| **start-up** |" in report((launched + TAIL).splitlines())
+
+
+def test_a_program_that_waited_for_the_server_is_no_warning_and_one_that_lost_it_is() -> None:
+    assert "did not reach it" not in report(TAIL.replace("(Worker", REFUSED + "(Worker", 1).splitlines())
+    assert "did not reach it" in report((TAIL + REFUSED).splitlines())

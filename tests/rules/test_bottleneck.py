@@ -532,3 +532,10 @@ def test_a_single_large_request_before_a_queue_leaves_open_whether_the_cache_or_
         "its free part was too small for the next one, or max_num_seqs, which is not in the log, was reached"
         in reason
     )
+
+
+def test_requests_that_wait_and_run_are_counted_in_the_same_lines() -> None:
+    crowd = {"running": 200, "waiting": 0, "kv": 97.0, "generation": 2000.0}
+    reason = bottleneck_of(a_run(samples=load((3, crowd), (5, FULL)))).reason
+    assert "in all 8 statistics lines" in reason
+    assert "up to 90 requests waited while at most 70 ran" in reason

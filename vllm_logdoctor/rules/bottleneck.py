@@ -323,7 +323,7 @@ def _reason(run: Run, name: BottleneckName, load: Load, limits: Sequence[Bottlen
     words = meaning.format(span=extent)
     most = max((span.sample.waiting or 0 for span in shown), default=0)
     if name == "kv-cache-limited" and most:
-        running = max(span.sample.running or 0 for span in shown)
+        running = max(span.sample.running or 0 for span in shown if span.waits)
         words += f": up to {most:,} request{'s' if most > 1 else ''} waited while at most {running:,} ran"
     # A batch that is given at once ends: nothing is left to send, and nobody sets a pace.
     tail = others.pop("by the client", 0) if run.kind == "offline" else 0

@@ -19,6 +19,7 @@ MOST_MESSAGES = 400
 _OF_COMPILED_KERNELS = frozenset({"failed-import-vllm-c", "failed-import-vllm-c-stable-libtorch"})
 _WITHOUT_COMPILED_KERNELS = frozenset({"tpu", "hpu", "neuron", "npu"})
 """Platforms whose kernels are not in vLLM's compiled library."""
+_NOT_CONNECTED = "client-not-connected"
 
 
 def messages_of(run: Run, findings: Sequence[Finding]) -> tuple[Message, ...]:
@@ -43,6 +44,7 @@ def _known(run: Run, went_on: bool) -> Iterator[Message]:
         pattern = event.pattern
         # An error that no pack judges is one as well.
         needless = pattern_id in _OF_COMPILED_KERNELS and run.platform in _WITHOUT_COMPILED_KERNELS
+        needless = needless or (pattern_id == _NOT_CONNECTED and _waited(run, seen))
         unjudged = went_on and record.level in _ERRORS and pattern_id.startswith(PREFIX)
         yield Message(
             pattern_id,
@@ -53,6 +55,13 @@ def _known(run: Run, went_on: bool) -> Iterator[Message]:
             run.evidence(record),
             custom=not pattern.trusted,
         )
+
+
+def _waited(run: Run, seen: Occurrences) -> bool:
+    """Return whether a message was last printed before the server was up: a program waited for it."""
+    ready, last = run.seen("startup-complete"), (seen.last or seen.first[-1]).record
+    up = ready.first[0].record if ready is not None else None
+    return up is not None and up.file == last.file and last.line < up.line
 
 
 def _verdict(verdict: Verdict, went_on: bool) -> MessageVerdict:

@@ -64,14 +64,11 @@ _FOLLOWS = {
 _SERVED = ("available-routes", "throughput", "request-received", "request-added", "offline-progress")
 """What only a server or engine that is ready prints: the latest that its start can have ended."""
 _CACHE_READY = ("graphs-captured", "kv-cache-concurrency", "kv-cache-size", "kv-cache-blocks")
-_BEGUN = (
-    "api-server-version",
-    "banner-version",
-    "arguments-namespace",
-    "arguments-non-default",
-    "engine-config",
-    *_LOAD_STARTED,
-)
+_LAUNCHED = (
+    "api-server-version", "banner-version", "arguments-namespace", "arguments-non-default", "engine-config",
+)  # fmt: skip
+"""Without one of these a log begins in the middle of the start: how long it took is not in the log."""
+_BEGUN = (*_LAUNCHED, *_LOAD_STARTED)
 """Without one of these a log begins behind the start."""
 _ENCODER = "encoder-cache-initialized-budget-tokens-profiled-items"
 _LONG_PROFILING = 30.0
@@ -389,6 +386,8 @@ def _startup(run: Run, builder: RunBuilder, timed: Sequence[Phase], ready: _Mome
         parts.append(span_of("load-weights", loading.time, position, proof, "startup", ends=ends))
     if end - position >= SHORTEST_GAP:
         parts.append(span_of("unexplained", position, end, (), "startup"))
+    if not any(name in builder.messages for name in _LAUNCHED):
+        return [part for part in parts if part.name != "engine-start"]
     return [span_of("startup", run.started, end, ready.evidence if ready else ()), *parts]
 
 
