@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -203,3 +204,17 @@ def test_a_repr_that_the_logger_prints_above_its_traceback_is_part_of_it_and_the
     (introduced,) = read([*framed("EngineCore pid=7", ["The worker gave up:"]), *repr_and_traceback])
     assert introduced.introduction.message == "The worker gave up:"
     assert introduced.last_raised.statement == "RuntimeError: Connection reset by peer"
+
+
+@pytest.mark.parametrize(
+    "code", ["raise E(M)", "raise RuntimeError(CUDA_MISMATCH.format(compiler, torch.version.cuda, advice))"]
+)
+def test_a_copy_whose_first_line_lost_its_indentation_has_its_exception(code: str) -> None:
+    text = (
+        'File "/tmp/build/overlay/torch/utils/cpp_extension.py", line 387, in check_version\n'
+        f"          {code}\n"
+        "      RuntimeError: the compiler is of CUDA 12.2, PyTorch of 11.7: use one for both"
+    )
+    (block,) = blocks_of(records_of(text))
+    assert block.last_raised.name == "RuntimeError"
+    assert block.last_raised.text.startswith("the compiler is of CUDA 12.2")

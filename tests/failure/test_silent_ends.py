@@ -124,3 +124,13 @@ def test_a_start_that_is_stopped_behind_many_waits_for_a_worker_was_waiting_for_
     assert finding.explanation.startswith(
         "A worker still computed, waited for another rank, or hung: the message of a wait"
     )
+
+
+@pytest.mark.parametrize(("behind", "outcome"), [(20, "crashed_at_startup"), (60, "truncated")])
+def test_an_error_far_above_the_end_of_a_long_piece_is_not_what_ended_it(behind: int, outcome: str) -> None:
+    warnings = [
+        f"(EngineCore_DP0 pid=9) WARNING 05-01 10:00:2{1 + number % 8} [tables.py:{number + 9}] Part {'abcdefgh'[number % 8] * 3} of the table is guessed"
+        for number in range(behind)
+    ]
+    error = "(EngineCore_DP0 pid=9) ERROR 05-01 10:00:20 [tables.py:7] The table of experts could not be read"
+    assert diagnosis("\n".join([LOADED, CORE, error, *warnings])).run.outcome == outcome
