@@ -30,6 +30,21 @@ def shown_by(code: str, names: dict[str, Any]) -> Any:
     return eval(compile(ast.Expression(last.value), "cell", "eval"), names) if last else None
 
 
+def test_the_report_in_a_notebook_is_the_one_of_today(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is not: python docs/run_notebooks.py"""
+    monkeypatch.chdir(NOTEBOOKS)
+    notebook = json.loads((NOTEBOOKS / "one-log.ipynb").read_text("utf-8"))
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    [stored] = [
+        one["data"]["text/markdown"]
+        for cell in code
+        for one in cell["outputs"]
+        if "text/markdown" in one.get("data", {})
+    ]
+    report = shown_by("".join(code[0]["source"]), {})
+    assert "".join(stored) == report.to_markdown()
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_notebook_runs_from_end_to_end(name, monkeypatch):
     pytest.importorskip("pandas")
