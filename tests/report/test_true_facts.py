@@ -236,6 +236,7 @@ def test_an_exit_hook_of_the_server_is_no_client() -> None:
     assert "1. **Load the data set once with network" in announced, (
         "what the title announces is the first step"
     )
+    assert announced.count("lient of the server failed") == 2, "the step does not name it a third time"
     answered = [*client[:-1], "openai.InternalServerError: Internal Server Error"]
     assert "A client of the server failed" not in report([*served, *answered, ANSWER])
     for prefix in ("", "(APIServer pid=1) "):

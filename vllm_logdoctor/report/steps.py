@@ -94,7 +94,10 @@ def action(page: Page, finding: Finding, said: str) -> str:
         f" Gain: {effect_range(finding.effect)} ({origin_words(finding.effect)})." if finding.effect else ""
     )
     title = prose(finding.title)
-    why = page.cite(finding.evidence, 2) if title in said else f"({title}{page.cited(finding.evidence, 2)})"
+    # Within a sentence the title begins with a small letter.
+    why = (
+        page.cite(finding.evidence, 2) if title[1:] in said else f"({title}{page.cited(finding.evidence, 2)})"
+    )
     return in_program_terms(f"{f'**{words}** {why}'.rstrip()}.{gain}", page.run)
 
 
