@@ -360,6 +360,31 @@ def test_captured_output_is_to_be_read_where_the_log_has_it(captured: bool) -> N
     assert "The test failed at `assert close(a, b)`" in text
 
 
+def test_a_captured_warning_is_quoted_and_a_message_of_several_lines_is_headed_by_its_check() -> None:
+    lines = [
+        "a/test_b.py:69: in _run",
+        "    check(a, b)",
+        "_ _ _ _ _ _ _ _ _ _ _ _",
+        "",
+        "    def check(a, b):",
+        ">       assert close(a, b), text",
+        "E       AssertionError: Case 2:",
+        "E       left: [0.25, 0.5]",
+        "E       right: [0.25, 0.75]",
+        "",
+        "a/test_b.py:32: AssertionError",
+        "------- Captured log call -------",
+        "WARNING  vllm.model_executor.layers.rope:logger.py:32 Falling back to the slow rope.",
+        "INFO     vllm.model_executor.layers.rope:logger.py:32 Ready.",
+        "======= short test summary info =======",
+        "FAILED a/test_b.py::test_c - AssertionError: Case 2:",
+    ]
+    text = run_of(lines).to_markdown()
+    assert text.startswith("# TESTS FAILED: assert close(a, b), text\n")
+    assert "explains it: `Falling back to the slow rope`." in text
+    assert "L13: WARNING" in text
+
+
 def test_an_error_that_explains_itself_needs_no_captured_output() -> None:
     lines = [
         ">       assert config.pooling_norm",

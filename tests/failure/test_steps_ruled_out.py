@@ -140,3 +140,12 @@ def test_the_cuda_error_of_a_step_whose_dump_failed_is_the_reason_that_cutlass_d
     assert "names no reason" not in shown.explanation
     assert "names no reason" in silent.explanation
     assert any(dump.partition("] ")[2] in one.text for one in shown.evidence)
+
+
+def test_with_ray_no_step_sets_the_list_of_devices_that_ray_sets() -> None:
+    error = "RuntimeError: device >= 0 && device < num_gpus INTERNAL ASSERT FAILED at CUDAContext.cpp:49"
+    ray = "INFO 05-01 10:00:00 [config.py:9] Defaulting to use ray for distributed inference"
+    alone, with_ray = (root(text).alternatives for text in (error, f"{ray}\n{error}"))
+    assert any(step.startswith("Set CUDA_VISIBLE_DEVICES before Python starts") for step in alone)
+    assert not any("before Python starts" in step or step.startswith("With") for step in with_ray)
+    assert any(step.startswith("Leave CUDA_VISIBLE_DEVICES unset") for step in with_ray)

@@ -19,7 +19,8 @@ _HEADER = 120
 _ERROR = 60
 """Characters by which a repeated error is recognized."""
 _SHORT = 12
-_BARE = lazy_pattern(r"\w*(?:Error|Exception)")
+# AssertionError      AssertionError: Case 2:      (what it compares is on the next lines)
+_BARE = lazy_pattern(r"\w*(?:Error|Exception)(?:: [^:]{1,30}:)?")
 # triton.compiler.errors.CompilationError: at 67:13:
 _ONLY_PLACE = lazy_pattern(r"\w: at \d+:\d+:\s*\Z")
 _SAYS = lazy_pattern(r"[\w.]*(?:Error|Exception): \w")

@@ -19,6 +19,7 @@ from vllm_logdoctor.report.naming import (
     was_interrupted,
 )
 from vllm_logdoctor.report.page import Page
+from vllm_logdoctor.report.proof import decisive
 from vllm_logdoctor.rules.bottleneck import (
     ONE_FAILED,
     RECEIVED_SIGTERM,
@@ -303,9 +304,10 @@ def is_cut_off(page: Page) -> bool:
 
 def _cause(root: Finding) -> str:
     """Return the title of a cause; the exception itself where no rule names it."""
-    said = (
-        _OF_LIBRARY.sub("", _TEST.sub("", excerpt(root.evidence[0].text, limit=400))) if root.evidence else ""
-    )
+    line = next(iter(root.evidence), None)
+    if line is not None and line.text.rstrip().endswith(":"):  # What a check compares is on the next lines.
+        line = decisive(root)[0]
+    said = _OF_LIBRARY.sub("", _TEST.sub("", excerpt(line.text, limit=400))) if line is not None else ""
     said = _GLUED.split(_ADDRESS.sub("", said), maxsplit=1)[0]
     said = heading(_DUMP.sub("…", said) if len(said) > _TITLE else said, _TITLE)
     if root.id == _UNNAMED and _WORD.search(said) and not said.replace(".", "").isidentifier():

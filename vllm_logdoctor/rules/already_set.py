@@ -78,7 +78,8 @@ _SMALLER_WEIGHTS = "Make the weights smaller"
 _LITTLE_WEIGHTS_GIB = 1.0
 """Weights that leave almost all of any card: smaller ones bring nothing."""
 # With speculative decoding, ...      On the CPU backend, ...      In a job, ...
-_CONDITION = lazy_pattern(r"(?:With|For|In|On) [^,.:`]{2,40}, (?=\w)")
+_CONDITION = lazy_pattern(r"(?:With(?:out)?|For|In|On) [^,.:`]{2,40}, (?=\w)")
+_WITHOUT = "Without "
 # Run once with `CUDA_LAUNCH_BLOCKING=1` and `--enforce-eager`: the traceback then names the kernel.
 _AND_SWITCH = lazy_pattern(r" and `--(?P<switch>[a-z][\w-]*)`(?=[:,] )")
 # What a trial of both shows: the variable alone leaves graphs and compiled code on.
@@ -154,6 +155,22 @@ def is_pointless(text: str, run: Run) -> bool:
         )
     ):
         return True
+    if text.startswith(_WITHOUT):
+        return _is_of_feature(_with(text)) and not _lacks_feature(_with(text), run)
+    return _lacks_feature(text, run)
+
+
+def _with(text: str) -> str:
+    """Return advice for a run without a feature as if it were for one with it."""
+    return text.replace(_WITHOUT, "With ", 1) if text.startswith(_WITHOUT) else text
+
+
+def _is_of_feature(text: str) -> bool:
+    return any(words.match(text) for words, _, _ in _FEATURES)
+
+
+def _lacks_feature(text: str, run: Run) -> bool:
+    """Return whether advice is for a feature that a run shows no use of."""
     return any(
         words.match(text)
         and not run.setting(setting)
@@ -190,11 +207,7 @@ def without_condition(text: str, run: Run) -> str:
         ('Send the requests again.', 'With MIG, name it.')
     """
     condition = _CONDITION.match(text)
-    if (
-        condition is None
-        or not any(words.match(text) for words, _, _ in _FEATURES)
-        or is_pointless(text, run)
-    ):
+    if condition is None or not _is_of_feature(_with(text)) or is_pointless(text, run):
         return text
     return text[condition.end()].upper() + text[condition.end() + 1 :]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from msgspec.structs import replace
 
@@ -48,6 +48,11 @@ _LACKS = lazy_pattern(
 _RAISED_IN_TEST = lazy_pattern(
     r"\S{0,200}\btest_\w{1,100}\.py:\d+: (?:AttributeError|TypeError|ImportError)\s*$"
 )
+# ====== warnings summary ======      ______ test_load ______
+_NEXT_SECTION = lazy_pattern(r"\s*(?:={5,}|_{5,})")
+# WARNING  vllm.model_executor.layers:logger.py:32 Falling back      WARNING 05-27 12:32:21 [arg_utils.py:1583] Falling back
+_WARNED = lazy_pattern(r"(?:WARNING|ERROR|CRITICAL)\s+(?:\S+:\w+\.py:\d+ |\S+ \S+ \[\S+\] )?")
+_READ = "Read the captured output of the failed test."
 _CAPTURED = lazy_pattern(r"-+ Captured (?:stdout|stderr|log) \w+ -+")
 _NAME = lazy_pattern(r"(?:FAILED|ERROR) (?P<name>[^'`]+?)(?: - |\s*$)")
 _ADDRESS = lazy_pattern(r" at 0x[0-9a-f]{6,16}\b")
@@ -74,16 +79,27 @@ def steps_of_test(records: Sequence[Record]) -> tuple[str, ...]:
         return (
             f"Take the test and vLLM from one commit: the installed code has no `{lacks['name']}`. If they are of one, the test is out of date.",
         )
-    # What an error of another class than an assertion says needs no output beside it.
-    explained = bool(stated) and not (_OF_ASSERTION.search(stated[0]) or any(map(_OF_WRAPPER.search, stated)))
-    if not explained and any(_CAPTURED.search(one.message[:200]) for one in records):
-        return ("Read the captured output of the failed test.", alone)
+    if _is_unexplained(records) and any(_CAPTURED.search(one.message[:200]) for one in records):
+        warned = _warned(records)
+        said = _WARNED.sub("", warned.text).replace("`", "'") if warned is not None else ""
+        read = (
+            f"See whether the captured output of the test explains it: `{shown(said).rstrip('.')}`."
+            if said
+            else _READ
+        )
+        return (read, alone)
     if stated:
         return (alone,)
     return (
         "Read the sections of the failed tests in the whole output of pytest: this log lacks them.",
         alone,
     )
+
+
+def _is_unexplained(records: Sequence[Record]) -> bool:
+    """Return whether captured output may explain an error: what one of another class than an assertion says needs none beside it."""
+    stated = [one.text[:_LONG] for one in records if OWN_ERROR.match(one.text[:80])]
+    return not stated or bool(_OF_ASSERTION.search(stated[0])) or any(map(_OF_WRAPPER.search, stated))
 
 
 def failed_at(records: Sequence[Record]) -> str:
@@ -94,10 +110,20 @@ def failed_at(records: Sequence[Record]) -> str:
     )
 
 
+def _warned(records: Sequence[Record]) -> Record | None:
+    """Return the last warning or error that pytest captured of a test that an assertion failed, or None."""
+    begun = next((n for n, one in enumerate(records) if _CAPTURED.search(one.message[:200])), len(records))
+    lines = takewhile(lambda one: not _NEXT_SECTION.match(one.message), records[begun + 1 :])
+    said = [one for one in lines if _WARNED.match(one.text[:_LONG])]
+    return said[-1] if said and _is_unexplained(records) else None
+
+
 def lines_of_test(records: Sequence[Record]) -> tuple[Record, ...]:
     """Return the line of code at which pytest says that a test failed, and that of a text without a character which was parsed as JSON."""
     failed = failed_check(records)
     marked = [failed.record] if failed is not None and failed.statement else []
+    if marked and (said := _warned(records)) is not None:
+        marked.append(said)
     return (*marked, *[one for one in records if PARSED_NOTHING.search(one.text[:_LONG])][:1])
 
 
