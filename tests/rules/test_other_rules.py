@@ -48,7 +48,9 @@ def test_gguf_is_named_by_its_warning_or_by_the_setting() -> None:
     warning = (
         "gguf quantization is not fully optimized yet. The speed can be slower than non-quantized models."
     )
-    assert "gguf-slow-path" in advice(a_run(messages=(warning,)))
+    warned = advice(a_run(messages=(warning,)))
+    assert "gguf-slow-path" in warned
+    assert "quantization-without-fast-kernel" not in warned
     assert "gguf-slow-path" in advice(a_run(set={"quantization": "gguf"}))
 
 
