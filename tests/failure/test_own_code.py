@@ -181,3 +181,63 @@ def test_a_source_tree_is_built_again_not_installed(folder: str, command: str) -
     ends = "AttributeError: '_OpNamespace' '_C' object has no attribute 'rms_norm'"
     found = root(at_start(ends, PROFILE, place))
     assert command in " ".join(str(one.after) for one in found.changes)
+
+
+OWN_WAY = """\
+INFO 05-01 10:00:01 [rocm.py:496] Using ROCM_ATTN backend out of potential backends: ['ROCM_ATTN'].
+[rank0]: Traceback (most recent call last):
+[rank0]:   File "{program}", line 65, in safe_mix
+[rank0]:     original_mix(*args)
+[rank0]:   File "/opt/site-packages/torch/_ops.py", line 1209, in __call__
+[rank0]:     return self._op(*args, **kwargs)
+[rank0]: NotImplementedError: Could not run 'vllm::mix' with arguments from the 'CUDA' backend. 'vllm::mix' is only available for: [CPU].
+
+[rank0]: During handling of the above exception, another exception occurred:
+
+[rank0]: Traceback (most recent call last):
+[rank0]:   File "/opt/site-packages/vllm/v1/worker/gpu_model_runner.py", line 5782, in profile_run
+[rank0]:     hidden_states = self._dummy_run(
+[rank0]:   File "{program}", line 67, in safe_mix
+[rank0]:     own_mix(*args)
+[rank0]:   File "{program}", line 42, in own_mix
+[rank0]:     torch.bmm(a, b)
+[rank0]: RuntimeError: Expected size for first two dimensions of batch2 tensor to be: [64, 8] but got: [64, 32].
+
+[rank0]: During handling of the above exception, another exception occurred:
+
+[rank0]: Traceback (most recent call last):
+[rank0]:   File "/opt/site-packages/trainer_kit/start.py", line 53, in load
+[rank0]:     raise RuntimeError(error)
+[rank0]: RuntimeError: Expected size for first two dimensions of batch2 tensor to be: [64, 8] but got: [64, 32]."""
+
+
+def test_code_of_the_program_that_took_over_after_an_error_and_failed_is_the_root() -> None:
+    found = root(OWN_WAY.format(program="/home/me/train.py"))
+    assert found.title == "RuntimeError in the program's own code"
+    assert "own_mix" in found.explanation
+    assert "another error before it: NotImplementedError: Could not run 'vllm::mix'" in found.explanation
+    assert any("train.py:42" in step for step in found.alternatives)
+    assert any("NotImplementedError" in one.text for one in found.evidence)
+
+
+def test_an_error_that_an_installed_library_could_not_handle_stays_the_root() -> None:
+    found = root(OWN_WAY.format(program="/opt/site-packages/other_kit/mixes.py"))
+    assert found.id == "kernel-backend-unsupported-on-arch"
+
+
+def test_the_way_out_for_an_operator_without_kernel_names_the_platform_of_the_log() -> None:
+    log = OWN_WAY.format(program="/opt/site-packages/other_kit/mixes.py")
+    found = root(log)
+    assert any("builds for ROCm" in step for step in found.alternatives)
+    assert not any("CUDA" in step for step in found.alternatives)
+
+
+def test_an_operator_that_python_registers_needs_no_other_build() -> None:
+    listed = "[rank0]: CPU: registered at /opt/site-packages/vllm/utils/torch_utils.py:90 [kernel]\n"
+    before, during, after = OWN_WAY.format(program="/opt/site-packages/other_kit/mixes.py").partition(
+        "[rank0]: During"
+    )
+    found = root(before + listed + during + after)
+    assert "Here that was CPU" in found.explanation
+    assert any("current_platform" in step for step in found.alternatives)
+    assert not any("build" in step for step in found.alternatives)

@@ -48,6 +48,10 @@ _NVIDIA_ONLY = lazy_pattern(r"nvidia-smi (?:-\w|topo)|\bMIG\b")
 _NVIDIA = lazy_pattern(
     r"\bnvidia-smi\b|/dev/nvidia|CUDA_VISIBLE_DEVICES|CUDA_LAUNCH_BLOCKING|TORCH_CUDA_ARCH_LIST|(?i:\bxid\b)"
 )
+# Install torch and vLLM in their builds for CUDA      point `CUDA_HOME` to it      but: the build for the device (CUDA, ROCm, CPU)
+_CUDA_BUILD = lazy_pattern(
+    r"^(?!.*(?:ROCm|HIP)).*(?:\bbuil(?:ds?|t)\b[^.;]{0,40} (?:for|with) (?:a |an older )?CUDA\b|\bCUDA (?:toolkit|release|wheel)|\bnvcc\b|CUDA_HOME)"
+)
 _NCCL = lazy_pattern(r"\bNCCL_[A-Z]")
 _INTERFACE = lazy_pattern(
     r"`NCCL_SOCKET_IFNAME`, | \(and `NCCL_SOCKET_IFNAME`\)|, `NCCL_SOCKET_IFNAME`(?! and)"
@@ -93,6 +97,8 @@ def in_words_of_device(text: str, run: Run) -> str | None:
         True
         >>> in_words_of_device("With MIG, name the instance.", Run(platform="rocm")) is None
         True
+        >>> in_words_of_device("Install torch in its build for CUDA.", Run(platform="rocm")) is None
+        True
         >>> in_words_of_device("`nvidia-smi` names it.", Run(platform="cuda"))
         '`nvidia-smi` names it.'
     """
@@ -102,7 +108,7 @@ def in_words_of_device(text: str, run: Run) -> str | None:
     own = _OWN.get(run.platform or "")
     if own is None or any(word in text for word in own.values()):
         return text
-    if _NVIDIA_ONLY.search(text):
+    if _NVIDIA_ONLY.search(text) or (run.kind != "build" and _CUDA_BUILD.search(text)):
         return None
     text = _ORDER.sub("", text)
     if run.platform == "rocm":

@@ -51,6 +51,8 @@ def failed_kernel(values: Mapping[str, Any]) -> dict[str, Any]:
         "linear_kernel": other if layer == "linear" else None,
         "backend_open": None if layer or values.get("deep_gemm") else True,
         "fp8_linear": True if of_fp8 else None,
+        # PyTorch calls the devices of ROCm CUDA, too.
+        "target": "ROCm" if (values.get("platform"), values.get("target")) == ("rocm", "CUDA") else None,
     }
 
 

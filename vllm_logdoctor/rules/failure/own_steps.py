@@ -7,7 +7,17 @@ from vllm_logdoctor.rules.failure.build_errors import INSTALL_BUILT, TOOL_FAILED
 from vllm_logdoctor.rules.failure.context import FailureContext
 from vllm_logdoctor.rules.failure.rule_ids import CODE
 from vllm_logdoctor.run.blocks import Raised
-from vllm_logdoctor.run.owners import BUILD, PROGRAM, PYTHON, VLLM, framework_of, is_vllm_or_tensors
+from vllm_logdoctor.run.owners import (
+    BUILD,
+    PROGRAM,
+    PYTHON,
+    TENSOR_LIBRARIES,
+    VLLM,
+    acting_frames,
+    framework_of,
+    is_vllm_or_tensors,
+    owner_of,
+)
 from vllm_logdoctor.run.places import file_name
 
 CALL = ("Correct the call in the program that starts vLLM: it hands over a value of the wrong type.",)
@@ -38,6 +48,10 @@ _NOT_IMPLEMENTED = (
 _CALLED = (
     "Correct the code at {at}: it is a part of neither vLLM nor an installed package.",
     "Start once without that code to see that the rest works.",
+)
+TOOK_OVER = (
+    _CALLED[0],
+    "Or remove the cause of the error before it, with which this code does not run: {handled}.",
 )
 # CMake Error at CMakeLists.txt:14      csrc/x.cu(12): error: ...      FAILED: CMakeFiles/_C.dir/csrc/x.o
 _OF_COMPILER = lazy_pattern(
@@ -117,3 +131,24 @@ def _of_build(context: FailureContext, raised: Raised | None) -> tuple[str, ...]
     return (
         "Read the first error of the compiler or of the build script above this line: later errors follow from it.",
     )
+
+
+def failed_in_own_way(first: Raised | None, after: Raised) -> bool:
+    """Return whether a function of the calling program that vLLM called caught an exception, and the program's code for that case failed.
+
+    run_grpo.py:_safe_expand  ->  run_grpo.py:_safe_expand, run_grpo.py:_own_expand
+    """
+    if first is None or not first.frames or after.link != "context":
+        return False
+    catching, acting = first.frames[0], acting_frames(after.frames)
+    inside = next(
+        (
+            at
+            for at, one in enumerate(acting)
+            if (one.file, one.function) == (catching.file, catching.function)
+        ),
+        0,
+    )
+    below = {owner_of(one.file) for one in acting[inside:]}
+    called = any(owner_of(one.file).startswith(VLLM) for one in acting[:inside])
+    return called and owner_of(catching.file) == PROGRAM and below <= {PROGRAM, *TENSOR_LIBRARIES}

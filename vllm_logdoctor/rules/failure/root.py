@@ -14,6 +14,7 @@ from vllm_logdoctor.parse import Record
 from vllm_logdoctor.rules.failure.build_errors import build_failure
 from vllm_logdoctor.rules.failure.context import FailureContext, Observation
 from vllm_logdoctor.rules.failure.matching import RuleMatch, is_vague, match_rules
+from vllm_logdoctor.rules.failure.own_steps import failed_in_own_way
 from vllm_logdoctor.rules.failure.rule_ids import CODE, NOT_IN_LOG, UNKNOWN
 from vllm_logdoctor.rules.failure.signatures import FailureRules
 from vllm_logdoctor.rules.failure.unnamed import unnamed_match
@@ -126,16 +127,34 @@ def _from_blocks(
                 )
             )
         if found:
-            yield min(found, key=lambda one: (one.tier, _was_handled(one, raised), -_priority(one)))
+            yield min(
+                found,
+                key=lambda one: (
+                    any(
+                        failed_in_own_way(one.observation.raised, after) for after in _following(one, raised)
+                    ),
+                    one.tier,
+                    _was_handled(one, raised),
+                    -_priority(one),
+                ),
+            )
 
 
 def _was_handled(one: _Candidate, raised: Sequence[Raised]) -> bool:
     """Return whether no rule knows an exception that another one replaced: raised during its handling, or raised from it to explain it."""
-    following = (after for before, after in pairwise(raised) if before is one.observation.raised)
     unknown = one.named is None or one.named.rule.id in _LAST_RESORT
     return unknown and any(
         after.link == "context" or (after.link == "cause" and _explained_by(one.observation.raised, after))
-        for after in following
+        for after in _following(one, raised)
+    )
+
+
+def _following(one: _Candidate, raised: Sequence[Raised]) -> Iterator[Raised]:
+    """Yield the exception of a chain that came after that of a candidate, unless it only says the same again."""
+    return (
+        after
+        for before, after in pairwise(raised)
+        if before is one.observation.raised and after.text != before.text
     )
 
 

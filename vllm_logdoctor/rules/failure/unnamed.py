@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -18,6 +19,8 @@ from vllm_logdoctor.rules.failure.own_steps import (
     CALL,
     COMPARE,
     STATED,
+    TOOK_OVER,
+    failed_in_own_way,
     next_steps,
 )
 from vllm_logdoctor.rules.failure.pytest_output import failed_at, lines_of_test, steps_of_test
@@ -125,11 +128,13 @@ def unnamed_match(
     signature = Signature(
         "", rank="symptom", priority=8 if place.is_code else 0, confidence=_confidence(raised, place),
         title="" if in_test and place.owner == PROGRAM else _title(raised, place, words),
-        remedy=_remedy(raised, context, place, stated, in_test),
+        remedy=TOOK_OVER if words["handled"] else _remedy(raised, context, place, stated, in_test),
         explain=_explain(words, stated=bool(stated), in_test=in_test),
     )  # fmt: skip
     values = values_of(rule_id, {name: text for name, text in words.items() if text}, facts, context.run)
     shown = lines_of_test(context.trail) if in_test and place.owner in (PROGRAM, None) else ()
+    handled = _handled_by_program(observation)
+    shown = (*shown, handled.record) if handled is not None else shown
     return RuleMatch(rules.rule(rule_id), signature, observation, observation.record, values, shown)
 
 
@@ -144,6 +149,8 @@ def _explain(words: Mapping[str, str], *, stated: bool, in_test: bool) -> str:
     """Return the sentences on an error, or "" for those of its page, where its message states neither a cause nor a remedy."""
     if in_test and words["raised"]:
         return "{raised}.\n{stated_cause}.\n"
+    if words["handled"]:
+        return "No known cause matches this error.\n{raised}.\nThis code ran because of another error before it: {handled}.\n"
     if words["stated_cause"]:
         return f"First error: {{exception}}.\n{{stated_cause}}.\n{{raised}}.\n{_OF_BACKEND}"
     return f"First error: {{exception}}.\n{{raised}}.\n{_OF_BACKEND}" if stated or words["backend"] else ""
@@ -174,6 +181,7 @@ def _words(
     """Return the values of the placeholders of the pages; empty ones are left out."""
     raised, at, owner = observation.raised, place.innermost, place.owner
     called_at = place.caller if place.of_library and place.caller is not None else at
+    handled = _handled_by_program(observation)
     starts = context.run.kind not in ("build", "test") and context.ending.outcome == "crashed_at_startup"
     # By the frames alone: a message above tells the last step that was announced, and others may lie between.
     shown = phase_of_block(observation.block) if observation.block is not None else ""
@@ -202,6 +210,7 @@ def _words(
         "at": _file_and_line(called_at) if called_at else "",
         "phase_words": phase_words,
         "stated": stated,
+        "handled": handled.statement.split("\n")[0].split(". ")[0][:200] if handled is not None else "",
         "stated_cause": ""
         if stated or raised is None or owner == PYTHON
         else stated_cause(raised, context.trail),
@@ -220,6 +229,19 @@ def _other_backend(frames: Sequence[Frame]) -> str:
     of_benchmark = (one for one in frames if file_name(one.file) in _BENCHMARK)
     found = (one.function.removeprefix("run_") for one in of_benchmark if one.function.startswith("run_"))
     return next((one for one in found if not one.startswith("vllm")), "")
+
+
+def _handled_by_program(observation: Observation) -> Raised | None:
+    """Return the exception that code of the calling program caught before it raised the one of an observation, or None."""
+    chain = observation.block.raised if observation.block is not None else ()
+    return next(
+        (
+            before
+            for before, after in pairwise(chain)
+            if after is observation.raised and failed_in_own_way(before, after)
+        ),
+        None,
+    )
 
 
 def _remedy(
