@@ -238,6 +238,6 @@ def test_an_operator_that_python_registers_needs_no_other_build() -> None:
         "[rank0]: During"
     )
     found = root(before + listed + during + after)
-    assert "Here that was CPU" in found.explanation
+    assert "Here that was the CPU" in found.explanation
     assert any("current_platform" in step for step in found.alternatives)
     assert not any("build" in step for step in found.alternatives)
