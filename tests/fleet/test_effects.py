@@ -51,6 +51,12 @@ def test_throughput_is_compared_at_equal_load_alone(tmp_path: Path) -> None:
     assert (off.after, off.middle, off.pairs) == ("False", pytest.approx(1 / 1.5), 3)
 
 
+def test_a_setting_that_both_runs_share_is_no_change(tmp_path: Path) -> None:
+    shared = [own | {"max_num_seqs": "64"} for own in EAGER]
+    store = store_of(tmp_path / "s", [100.0, 150.0] * 4, shared)
+    assert {one.setting for one in effects_of(store, jobs_of(store))} == {"enforce_eager"}
+
+
 def test_eight_pairs_show_quartiles_and_fewer_the_whole_range(tmp_path: Path) -> None:
     eager = [{"enforce_eager": "True" if number % 2 else "False"} for number in range(18)]
     after = [10.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 96.0, 400.0]
