@@ -85,4 +85,6 @@ def test_the_hugging_face_backend_of_a_benchmark_script_is_no_code_of_vllm() -> 
         "    raise ValueError(text)",
         "ValueError: Asking to pad but the tokenizer does not have a padding token.",
     ]
-    assert "called from benchmark_throughput.py, run_hf [" in report(lines)
+    text = report(lines)
+    assert "called from benchmark_throughput.py, run_hf. The benchmark ran its backend `hf`" in text
+    assert "the traceback contains no vLLM code" in text
