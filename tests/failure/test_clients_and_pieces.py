@@ -84,8 +84,8 @@ def test_a_piece_with_a_signal_says_which() -> None:
         "2025-02-17 15:27:18,342 INFO compiled_dag_node.py:1867 -- Tearing down compiled DAG",
         "2025-02-17 15:27:19,080 INFO compiled_dag_node.py:1894 -- Teardown complete",
     ]
-    assert title_of(piece).startswith("# EXCERPT")
-    assert "**The process received SIGTERM [L1].**" in run_of(piece).to_markdown()
+    assert title_of(piece) == "# STOPPED: the process received SIGTERM"
+    assert "[L1]" in run_of(piece).to_markdown()
 
 
 def test_a_crash_below_an_ignored_exception_is_seen_and_said_to_be_of_the_exit() -> None:
