@@ -32,8 +32,7 @@ def reader(linked: bool = False) -> MarkdownIt:
     Args:
         linked: whether links to runs and lines of evidence are read; no other link ever is.
     """
-    options = {"html": False, "linkify": False, "typographer": False}
-    parser = MarkdownIt("commonmark", options).enable("table").disable(_OFF)
+    parser = MarkdownIt("commonmark").enable("table").disable(_OFF)
     if linked:
         parser.enable("link")
         parser.validateLink = _leads_into_the_page  # type: ignore[method-assign]
