@@ -86,3 +86,29 @@ def test_what_the_program_outlived_is_in_the_report():
     report = analyze([*ENGINE, STEPS[0], *printed("step"), *STEPS[1:]]).to_markdown()
     assert "Exception in the program, which went on" in report
     assert "KeyError: 'score'" in report
+
+
+TRAINED = [
+    "(TaskRunner pid=55) Training Progress: 100%|##########| 4/4 [20:33<00:00, 205.58s/it]",
+    "(TaskRunner pid=55) Traceback (most recent call last):",
+    '(TaskRunner pid=55)   File "/opt/site-packages/torch/utils/data/_utils/signal_handling.py", line 73, in handler',
+    "(TaskRunner pid=55)     _error_if_any_worker_fails()",
+    "(TaskRunner pid=55) RuntimeError: DataLoader worker (pid 77) is killed by signal: Killed.",
+]
+METRICS = ["(TaskRunner pid=55) step:4 - reward/mean:0.31 - actor/lr:1e-06 - perf/time:12.5"]
+
+
+def test_a_trainer_that_prints_its_last_step_behind_an_exception_has_not_failed():
+    assert failed(ENGINE, TRAINED)
+    assert not failed(ENGINE, TRAINED, METRICS)
+    report = analyze([*ENGINE, *TRAINED, *METRICS]).to_markdown()
+    assert "made 4 of 4 steps" in report
+    assert "DataLoader worker (pid 77) is killed by signal: Killed.`" in report
+
+
+@pytest.mark.parametrize(
+    "behind", [METRICS[0].partition(") ")[2], "{'loss': 0.31, 'grad_norm': 1.2, 'epoch': 0.5}"]
+)
+def test_a_line_of_metrics_is_no_text_of_an_exception(behind):
+    (block,) = blocks_of(records_of("\n".join([*printed("step"), behind])))
+    assert block.last_raised.text == "'score'"

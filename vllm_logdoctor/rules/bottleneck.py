@@ -125,7 +125,7 @@ def _without_statistics(run: Run) -> Bottleneck:
     batches = offline_batches(run)
     if batches:
         return Bottleneck("client-limited" if one_by_one(batches) else "none-clear", *completed(run, batches))
-    if run.kind == "offline" and (answers := printed_answers(run)) is not None:
+    if run.kind != "server" and (answers := printed_answers(run)) is not None:
         return _of_answers(run, *answers)
     if run.benchmarks:
         lines = tuple(one.evidence[0] for one in run.benchmarks if one.evidence)

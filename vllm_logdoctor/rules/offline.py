@@ -44,11 +44,11 @@ def completed(run: Run, batches: Sequence[Progress]) -> tuple[str, tuple[Evidenc
 
 def prints_answers(run: Run) -> bool:
     """Return whether a program printed answers, or that its evaluation got all of them."""
-    return any(map(run.seen, ("printed-answer", "evaluation-progress")))
+    return any(map(run.seen, ("printed-answer", "evaluation-progress", "training-progress")))
 
 
 def printed_answers(run: Run) -> tuple[str, tuple[Evidence, ...]] | None:
-    """Return how many requests an evaluation completed, or how many answers a program printed in the form of vLLM's own examples; or None."""
+    """Return how many requests an evaluation completed, steps a training made, or answers a program printed as vLLM's own examples do; or None."""
     seen = run.seen("evaluation-progress")
     if seen is not None:
         bars = {
@@ -58,6 +58,12 @@ def printed_answers(run: Run) -> tuple[str, tuple[Evidence, ...]] | None:
         requests = f"{done:,.0f} requests" if seen.count <= len(seen.first) else "its requests"
         lines = tuple(run.evidence(one.record) for one in bars.values())
         return f"The evaluation completed {requests}; {_NO_LIMIT}", lines
+    seen = run.seen("training-progress")
+    if seen is not None and seen.last is not None:
+        steps = seen.last.number("total") or 0
+        return f"The training around vLLM made {steps:,.0f} of {steps:,.0f} steps; {_NO_LIMIT}", (
+            run.evidence(seen.last.record),
+        )
     seen = run.seen("printed-answer")
     if seen is None or seen.last is None:
         return None

@@ -135,7 +135,7 @@ def _no_statistics(run: Run) -> Iterator[str]:
     if ready is None or run.ended is None or run.ended - ready < _TWO_INTERVALS:
         return
     answered = run.accesses or run.requests_by_minute or run.benchmarks
-    if not answered and at_least(run.release, _IDLE_AT_DEBUG):
+    if not answered and run.seen("training-progress") is None and at_least(run.release, _IDLE_AT_DEBUG):
         yield "Load: no statistics lines and no request. An idle engine prints them at DEBUG only (VLLM_LOGGING_LEVEL=DEBUG)."
 
 

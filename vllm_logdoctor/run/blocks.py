@@ -24,6 +24,7 @@ from vllm_logdoctor.run.tracelines import (
     notebook_type,
     opens,
     stack_line,
+    reports_metrics,
     without_numbers,
 )
 
@@ -419,7 +420,7 @@ class _Collector:
         """Return whether a line below an exception is what its program prints as it runs: a bar, a stamp, a line alike one above."""
         named = waiting.current.record or record
         stamped = [(one.time is not None, one.outer_time is not None) for one in (named, record)]
-        if is_bar(text) or stamped[0] != stamped[1]:
+        if is_bar(text) or reports_metrics(text) or stamped[0] != stamped[1]:
             return True
         said = self._said.get(_stream(record))
         if not said or waiting.bare or text[:1].isspace() or not _WORD.search(text):

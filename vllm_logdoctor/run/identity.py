@@ -271,7 +271,7 @@ _OF_SERVER = frozenset((
     "api-server-version", "startup-complete", "server-process-started", "uvicorn-running", "server-starting", "startup-waiting",
     "uvicorn-stopping",
 ))  # fmt: skip
-_OF_OFFLINE = frozenset(("offline-progress", "printed-answer"))
+_OF_OFFLINE = frozenset(("offline-progress", "printed-answer", "training-progress"))
 # The engine prints them for any program that calls it.
 _OF_REQUESTS = frozenset(("request-received", "request-added"))
 #   File "/home/me/bench.py", line 9, in <module>

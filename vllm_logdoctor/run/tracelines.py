@@ -265,6 +265,21 @@ def without_numbers(text: str) -> str:
     return NUMBER.sub("0", text)
 
 
+# step:6 - reward/mean:0.31 - actor/lr:1e-06 - ...      {'loss': 0.31, 'grad_norm': 1.2, 'epoch': 0.5}
+_METRICS = lazy_pattern(
+    r"\{?'?[A-Za-z][\w/@.-]{0,80}'?: ?-?\d[\d.]*(?:e[-+]?\d+)?(?:(?: - |, |\s\|\s)'?[A-Za-z][\w/@.-]{0,80}'?: ?-?\d[\d.]*(?:e[-+]?\d+)?){2}"
+)
+
+
+def reports_metrics(text: str) -> bool:
+    """Return whether a line is a list of named figures, as programs that train or evaluate print it after a step.
+
+    >>> reports_metrics("step:6 - reward/mean:0.31 - actor/lr:1e-06"), reports_metrics("RuntimeError: size: 3, 4")
+    (True, False)
+    """
+    return _METRICS.match(text) is not None
+
+
 _FULL_LINE = 56
 # ptxas app.ptx, line 9; fatal : Unsupported .version      HTTPSConnectionPool(host=
 _BROKEN_OFF = lazy_pattern(r"[\w=,(]\s*\Z")

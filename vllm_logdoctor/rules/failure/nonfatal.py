@@ -77,7 +77,7 @@ def _held_by_this_run(finding: Finding) -> Finding:
 
 def caller_findings(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
     """Yield the exception of a program that calls vLLM: of a client in the server's log, or one that an offline program caught; at most one."""
-    offline = context.run.kind == "offline"
+    offline = context.run.kind == "offline" or context.run.seen("training-progress") is not None
     for number, block in enumerate(context.blocks):
         if context.kind(number) != "error" or number in context.ending.fatal or not _is_of_caller(block):
             continue
@@ -114,12 +114,16 @@ def _is_of_caller(block: Block) -> bool:
     """Return whether an exception was raised by a program and has no part of vLLM, nor is the other end of what the server logs itself."""
     files = [frame.file for one in block.raised for frame in one.frames]
     # The server's own exit:   File "/usr/lib/python3.12/weakref.py", line 666, in _exitfunc
-    if block.process.role or block.call_site is not None or any(map(is_file_of_vllm, files)):
+    if (
+        block.process.role not in ("", "other")
+        or block.call_site is not None
+        or any(map(is_file_of_vllm, files))
+    ):
         return False
     # A status of 5xx is the other end of an error that the server logs or counts itself.
-    return (
-        any(owner_of(file) == PROGRAM for file in files) and block.last_raised.name != "InternalServerError"
-    )
+    of_actor = bool(files) and block.process.pid is not None
+    of_program = of_actor or any(owner_of(file) == PROGRAM for file in files)
+    return of_program and block.last_raised.name != "InternalServerError"
 
 
 def transfer_findings(context: FailureContext, rules: FailureRules) -> Iterator[Finding]:
