@@ -13,6 +13,7 @@ from vllm_logdoctor.rules.bottleneck import bottleneck_of
 from vllm_logdoctor.rules.context import rule_context
 from vllm_logdoctor.rules.load import load_of
 from vllm_logdoctor.rules.model import Finding
+from vllm_logdoctor.rules.one_batch import cut_off_at_end
 from vllm_logdoctor.rules.performance.serving import held_long, max_num_seqs_wanted, room_to_grow, significant
 from vllm_logdoctor.run.model import Run, Value
 
@@ -58,6 +59,28 @@ def test_a_client_whose_number_of_requests_varies_may_have_no_more() -> None:
     assert ["if it has more" in " ".join(knobs(one)) for one in (steady, varies)] == [False, True]
 
 
+def batch_of(asked: int, last: int, **more: Any) -> Run:
+    """Return a run whose requests were answered, most of them behind the last line, where `last` still ran."""
+    parts = [(1, {**CALM, "running": running}) for running in (40, 39, 37, 36, 35, 34, last)]
+    run = run_of(*parts, **more)
+    run.accesses[("POST", "/v1/chat/completions", 200)] = asked
+    return replace(run, outcome="clean_shutdown", ended=(run.samples[-1].time or 0.0) + 4)
+
+
+def test_a_client_that_sent_all_requests_at_once_is_not_asked_for_more() -> None:
+    found = advice(batch_of(40, 33))[CLIENT]
+    assert "had no more to send" in found.explanation
+    assert not found.changes
+    # More answers than ran at once: others were sent later.
+    assert advice(batch_of(400, 33))[CLIENT].changes
+
+
+def test_requests_that_ran_when_the_server_was_stopped_are_cut_off_and_not_answered() -> None:
+    assert cut_off_at_end(batch_of(40, 33)) == 33
+    assert cut_off_at_end(batch_of(40, 3)) == 0
+    assert cut_off_at_end(batch_of(400, 33)) == 0
+
+
 def test_engines_of_one_server_are_said_to_be_counted_together() -> None:
     both = [
         one
@@ -74,10 +97,30 @@ def test_engines_of_one_server_are_said_to_be_counted_together() -> None:
         (CALM, 256, None, 1.94),
         # Twice the requests fit: no word on the server's own limit.
         ({**CALM, "kv": 45.0}, 256, None, 1.94),
-        ({**CALM, "kv": 60.0}, 256, "there was cache for 1.5 times as many", 1.5),
-        ({**CALM, "kv": 60.0}, 10, "there was max_num_seqs for 1.2 times as many", 1.25),
-        ({**CALM, "kv": 60.0}, 12, "there was max_num_seqs for 1.5 times as many", 1.5),
-        ({**CALM, "kv": 84.0, "generation": 250.0}, 256, "there was hardly any cache left for more", None),
+        (
+            {**CALM, "kv": 60.0},
+            256,
+            "60 % of the cache were taken, which leaves cache for 1.5 times as many",
+            1.5,
+        ),
+        (
+            {**CALM, "kv": 60.0},
+            10,
+            "8 of 10 slots of max_num_seqs were taken, which leaves max_num_seqs for 1.2 times as many",
+            1.25,
+        ),
+        (
+            {**CALM, "kv": 60.0},
+            12,
+            "8 of 12 slots of max_num_seqs were taken, which leaves max_num_seqs for 1.5 times as many",
+            1.5,
+        ),
+        (
+            {**CALM, "kv": 84.0, "generation": 250.0},
+            256,
+            "84 % of the cache were taken, which leaves hardly any cache for more",
+            None,
+        ),
     ],
 )
 def test_what_more_requests_bring_ends_where_the_server_is_full(

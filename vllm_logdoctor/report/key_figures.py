@@ -16,6 +16,7 @@ from vllm_logdoctor.report.sweep import Step, steps_of_sweep
 from vllm_logdoctor.rules.capacity.memory import memory_of
 from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.load import is_steady, quantile
+from vllm_logdoctor.rules.one_batch import cut_off_at_end
 from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.metrics import offline_batches
 from vllm_logdoctor.run.model import Phase, Run
@@ -216,7 +217,9 @@ def _of_requests(run: Run) -> Iterator[Figure]:
     # Those that make tokens, without lists of models.
     by_status = requests_of(run, with_probes=False, method="POST")
     if by_status:
-        yield "answered", f"{plural(sum(by_status.values()), 'request')}, {statuses(by_status)}"
+        left = cut_off_at_end(run)
+        cut = f", {left:,} of them cut off by the stop" if left else ""
+        yield "answered", f"{plural(sum(by_status.values()), 'request')}, {statuses(by_status)}{cut}"
 
 
 def _of_start(run: Run) -> Iterator[Figure]:

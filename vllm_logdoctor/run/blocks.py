@@ -23,8 +23,8 @@ from vllm_logdoctor.run.tracelines import (
     native_above,
     notebook_type,
     opens,
-    stack_line,
     reports_metrics,
+    stack_line,
     without_numbers,
 )
 

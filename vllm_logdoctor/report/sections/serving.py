@@ -27,6 +27,7 @@ from vllm_logdoctor.rules.load import (
     quantile,
     speed_of_longest,
 )
+from vllm_logdoctor.rules.one_batch import cut_off_at_end
 from vllm_logdoctor.rules.steps import step_seconds, tokens_per_answer
 from vllm_logdoctor.run.clock import duration
 from vllm_logdoctor.run.lifecycle import trail_of
@@ -281,7 +282,7 @@ def _requests(page: Page) -> list[str]:
     )
     only = only or " to POST requests"
     lines = [
-        f"{plural(total, 'HTTP response')}{only}: {statuses(by_status)}.{_begun(page, by_status[200] > 0)}{_doubt(page)}",
+        f"{plural(total, 'HTTP response')}{only}: {statuses(by_status)}.{_begun(page, by_status[200] > 0)}{_cut_off(page)}{_doubt(page)}",
         "",
     ]
     if len(endpoints) < 2:
@@ -305,6 +306,17 @@ def _begun(page: Page, streamed: bool) -> str:
     broken = page.run.outcome == "crashed_while_serving" and any(one.running for one in page.run.samples[-1:])
     cut = f"{_AT_BEGINNING}the crash may have cut off streamed answers with status 200."
     return cut if broken and streamed else ""
+
+
+def _cut_off(page: Page) -> str:
+    """Return how many requests a stop cut off, which have access lines all the same."""
+    left, last = cut_off_at_end(page.run), page.run.samples[-1:]
+    if not left:
+        return ""
+    return (
+        f" {left:,} of them still ran in the last statistics line, less than 10 s before the stop, and never as many had ended between two"
+        f" lines: the stop cut them off, also where their access lines say 200 {page.cite([evidence_of_sample(page.run, last[0])])}."
+    )
 
 
 def _doubt(page: Page) -> str:

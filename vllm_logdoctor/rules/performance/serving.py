@@ -34,9 +34,17 @@ from vllm_logdoctor.rules.limits import (
     full_without_queue,
     has_begun,
 )
-from vllm_logdoctor.rules.load import STEADY, Load, Span, agreed_on, full_of, weighted_median
+from vllm_logdoctor.rules.load import (
+    STEADY,
+    Load,
+    Span,
+    agreed_on,
+    full_of,
+    weighted_median,
+)
 from vllm_logdoctor.rules.model import Change, Effect
 from vllm_logdoctor.rules.offline import one_by_one
+from vllm_logdoctor.rules.one_batch import is_one_batch
 from vllm_logdoctor.rules.performance.drafters import drafter_words, family_of
 from vllm_logdoctor.rules.performance.order import CLIENTS_OWN
 from vllm_logdoctor.rules.performance.published import (
@@ -142,7 +150,10 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     text = f"{load.extent_of(calm).capitalize()} {pace}{queue}: vLLM ran {usual} and had {free}."
     growth = room_to_grow(load.peak_kv, most, max_num_seqs)
     useless = _why_no_more_requests(case, held)
-    text += useless or f"{_words_on_client(load, most)}{_near_the_limit(most, growth, max_num_seqs)}"
+    text += (
+        useless
+        or f"{_words_on_client(load, most)}{_near_the_limit(most, growth, max_num_seqs, load.peak_kv)}"
+    )
     return Advice(
         text + distance(run, load),
         shown,
@@ -162,6 +173,8 @@ def _why_no_more_requests(case: RuleContext, held: Sequence[Span]) -> str:
     """Return why this load does not show that more requests at once would help; an empty text where it does."""
     if case.run.load_commands or case.run.benchmarks:
         return _OF_A_BENCHMARK
+    if is_one_batch(case.run):
+        return " No more requests were answered than ran at the same time: the client sent all of them at once and had no more to send."
     if pools(case.run) or runs_on_cpu(case.run):
         return ""
     if slow_steps(case):
@@ -227,18 +240,18 @@ def _is_constant(load: Load, most: int) -> bool:
     return most > 1 and load.share_of(close) >= MOST_OF_THE_TIME
 
 
-def _near_the_limit(most: int, growth: float, max_num_seqs: int | None) -> str:
+def _near_the_limit(most: int, growth: float, max_num_seqs: int | None, usage: float) -> str:
     if growth >= 2:
         return ""
-    scarce = "max_num_seqs" if max_num_seqs and max_num_seqs / most <= growth else "cache"
+    slots = max_num_seqs and max_num_seqs / most <= growth
+    scarce = "max_num_seqs" if slots else "cache"
     left = (
-        f"hardly any {scarce} left for more"
+        f"hardly any {scarce} for more"
         if growth < LEAST_ROOM
-        else f"{scarce} for {growth:.2g} times as many"
+        else f"{scarce} for {growth:.2g} times as many requests"
     )
-    return (
-        f" The server is not far from its own limit either: at the peak of {most} requests there was {left}."
-    )
+    at = f"{most:,} of {max_num_seqs:,} slots of max_num_seqs" if slots else f"{usage:g} % of the cache"
+    return f" The server is not far from its own limit either: at most {at} were taken, which leaves {left}."
 
 
 def _prompts_one_by_one(case: RuleContext, batches: Sequence[Progress]) -> Advice:
