@@ -111,3 +111,21 @@ def test_quantized_weights_that_fill_the_card_leave_only_fewer_bits() -> None:
     assert any("FP8, AWQ" in way for way in ways("None"))
     assert any("4 bits" in way for way in ways("fp8"))
     assert not any("FP8" in way or "4 bits" in way for way in ways("awq_marlin"))
+
+
+def test_memory_of_an_npu_that_runs_out_in_a_step_is_no_matter_of_the_weights() -> None:
+    lines = [
+        "EngineCore encountered a fatal error.",
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/v1/engine/core.py", line 728, in run_busy_loop',
+        "    self._process_engine_step()",
+        '  File "/opt/vllm/v1/engine/core.py", line 261, in execute_model_with_error_logging',
+        "    return model_fn(scheduler_output)",
+        "RuntimeError: The Inner error is reported as above.",
+        "[PID: 9] 2026-05-01-10:00:00.842.173 Memory_Allocation_Failure(EL0004): Failed to allocate memory.",
+    ]
+    found = root("\n".join(framed("EngineCore_DP0 pid=9", lines, "core.py:710")))
+    assert found.id == "oom-runtime-headroom"
+    assert "--gpu-memory-utilization" in found.alternatives[0]
+    assert "does not make the weights smaller" not in found.avoid
+    assert "does not show whether" not in found.explanation
