@@ -150,10 +150,8 @@ def client_concurrency_bound(case: RuleContext) -> Advice | None:
     text = f"{load.extent_of(calm).capitalize()} {pace}{queue}: vLLM ran {usual} and had {free}."
     growth = room_to_grow(load.peak_kv, most, max_num_seqs)
     useless = _why_no_more_requests(case, held)
-    text += (
-        useless
-        or f"{_words_on_client(load, most)}{_near_the_limit(most, growth, max_num_seqs, load.peak_kv)}"
-    )
+    near = _near_the_limit(most, growth, max_num_seqs, load.peak_kv)
+    text += useless or f"{_words_on_client(load, most)}{near}"
     return Advice(
         text + distance(run, load),
         shown,
