@@ -225,7 +225,8 @@ def without_least(text: str, run: Run) -> str:
         return text
     if run.setting("max_num_seqs") == 1:
         text = _FEWER_SEQUENCES.sub("", text, count=1)
-    return text if _takes_images(run) else _FOR_IMAGES.sub("", text)
+    without = _FOR_IMAGES.sub("", text)
+    return text if text == without or _takes_images(run) else without
 
 
 def _makes_nothing_smaller(text: str, run: Run) -> bool:
@@ -238,11 +239,10 @@ def _makes_nothing_smaller(text: str, run: Run) -> bool:
 
 def _takes_images(run: Run) -> bool:
     """Return whether a log shows a model of images, video or sound; one that names no model may be of such a model."""
-    named = [str(run.model.value)] if run.model else []
-    shown = [one.message for one in trail_of(run) if _PRINTS_SETTINGS.search(one.message) is None]
-    return (
-        not named or bool(run.setting("limit_mm_per_prompt")) or any(map(_OF_IMAGES.search, (*named, *shown)))
-    )
+    if run.model is None or run.setting("limit_mm_per_prompt") or _OF_IMAGES.search(str(run.model.value)):
+        return True
+    shown = (one.message for one in trail_of(run) if _OF_IMAGES.search(one.message))
+    return any(_PRINTS_SETTINGS.search(one) is None for one in shown)
 
 
 def without_switches(text: str, run: Run | None = None) -> str:

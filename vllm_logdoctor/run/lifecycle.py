@@ -258,11 +258,12 @@ def _may_tell_of_death(text: str) -> bool:
 
 def trail_of(run: Run) -> list[Record]:
     """Return the kept records and the last lines of the file, each once, in order."""
-    kept = {(record.file, record.line) for record in run.records}
     if not run.records:
         return list(run.tail)
     first, last = run.records[0], run.records[-1]
-    extra = [one for one in run.tail if (one.file, one.line) not in kept and one.line > last.line - 200]
+    near = last.line - 200
+    kept = {(record.file, record.line) for record in run.records if record.line > near}
+    extra = [one for one in run.tail if one.line > near and (one.file, one.line) not in kept]
     if len({record.file for record in (*run.records, *extra)}) > 1:
         ends = [one for one in extra if one.file == last.file and one.line > last.line]
         return _by_time([*run.records, *ends])

@@ -321,6 +321,8 @@ def in_words_of_checkpoint(text: str, run: Run) -> str:
         >>> in_words_of_checkpoint("Use a quantized checkpoint.", run)
         'Use a checkpoint of the same model with 4 bits a weight (AWQ, GPTQ, NVFP4).'
     """
+    if _QUANTIZED_CHECKPOINT.search(text) is None:
+        return text
     loaded = run.config.get("quantization")
     method = str(loaded.value or "").lower() if loaded is not None else ""
     at_work = None if method else _method_at_work(run)
