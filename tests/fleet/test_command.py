@@ -40,6 +40,7 @@ def test_from_logs_to_a_page_and_back_to_nothing(tmp_path: Path, logs: Path) -> 
     added = run("add", store, logs, "--jobs", 1)
     assert added.returncode == 0, added.stderr
     assert "7 logs read" in added.stderr
+    assert "\r" not in added.stderr, "only a terminal is shown how far the reading is"
     assert "nothing new; 7 were known" in run("add", store, logs, "--jobs", 1).stderr
     assert run("show", store, "-o", tmp_path / "a.html", "-o", tmp_path / "a.json").returncode == 0
     assert json.loads((tmp_path / "a.json").read_text())["headline"].startswith("7 logs, 7 jobs, 4 runs")

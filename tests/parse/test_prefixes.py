@@ -27,6 +27,8 @@ HEADER = "INFO 03-04 10:11:12 [core.py:93] text"
         ("(VllmWorkerProcess pid=63) ", "VllmWorkerProcess", "worker", 63, ""),
         ("(VllmWorker rank=3 pid=63) ", "VllmWorker", "worker", 63, "3"),
         ("(VllmWorker TP1 pid=63) ", "VllmWorker TP1", "worker", 63, "TP1"),
+        ("(DPCoordinator pid=21) ", "DPCoordinator", "coordinator", 21, ""),
+        ("(DPSupervisor pid=22) ", "DPSupervisor", "coordinator", 22, ""),
         ("(pid=74) ", "", "", 74, ""),
     ],
 )
