@@ -100,6 +100,7 @@ def test_each_refusal_falls_with_its_reason(
 ) -> None:
     other = replace(VLLM_SIDE, engine="llama.cpp")
     assert reason in refusal(VLLM_SIDE, replace(other, **refused))
+    assert refusal(replace(other, **refused), VLLM_SIDE), "whichever side is the first"
     assert refusal(VLLM_SIDE, replace(other, **compared)) == ""
 
 

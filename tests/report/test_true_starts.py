@@ -42,7 +42,7 @@ def test_a_start_that_waited_for_ray_spent_no_gpu_hours_and_says_what_it_waited_
     ]
     text = report(lines)
     assert "GPU-hours" not in text
-    assert "| waiting for Ray's placement group | 10:00:10 | 30 min 10 s |" in text
+    assert "| waiting for Ray's placement group | 10:00:10 | 30 min 10 s, no line shows its end |" in text
     assert "rest of the start-up" not in text
 
 

@@ -30,6 +30,10 @@ def test_drafts_that_are_thrown_away_are_cut_to_the_useful_positions() -> None:
     assert found.effect is not None
     assert "29 measured pairs" in found.effect.basis
     assert "`Mean acceptance length` falls" in found.verify
+    assert found.alternatives == (
+        "no speculative decoding, if many requests run at once",
+        "another drafting method",
+    )
 
 
 @pytest.mark.parametrize(("drafted", "found"), [(249, False), (250, True)])
@@ -119,6 +123,9 @@ def test_drafts_of_which_hardly_the_first_token_is_taken_are_given_up() -> None:
     assert knobs(found["spec-decode-not-profitable"]) == {"--speculative-config": None}
     assert "no line on drafted tokens any more" in found["spec-decode-not-profitable"].verify
     assert "made for this model" not in found["spec-decode-not-profitable"].explanation
+    # To run without drafts is the change itself, and its effect is not that of shorter drafts.
+    assert found["spec-decode-not-profitable"].alternatives == ("another drafting method",)
+    assert found["spec-decode-not-profitable"].effect is None
 
 
 def test_four_tokens_a_step_need_no_comparison_without_drafts() -> None:
