@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tests.rules.making import FILE, a_run, record, sample
 from tests.tables import for_each
+from vllm_logdoctor import analyze
 from vllm_logdoctor.report.model import Analysis, Diagnosis
 from vllm_logdoctor.report.page import Page
 from vllm_logdoctor.report.steps import worthwhile
@@ -277,3 +278,21 @@ def test_that_a_server_was_idle_before_it_failed_is_told_where_that_is_minutes(
     run = a_run(**{"outcome": "crashed_while_serving", "samples": samples, "records": [failed], **given})
     said = " The last statistics line, 10 min earlier, shows no running request [L102]." if told else ""
     assert idle_before(page_of(run), cause()) == said
+
+
+def test_an_engine_that_sleeps_between_requests_and_at_the_end_says_so() -> None:
+    asleep = "(EngineCore pid=9) INFO 05-01 10:0{n}:00 [gpu_worker.py:130] Sleep mode freed 70.10 GiB memory, 1.20 GiB memory is still in use."
+    woke = "(EngineCore pid=9) INFO 05-01 10:03:00 [abstract.py:200] It took 0.213436 seconds to wake up."
+    served = [
+        "INFO 05-01 10:00:00 [api_server.py:1300] vLLM API server version 0.18.0",
+        "INFO:     Application startup complete.",
+        "INFO 05-01 10:01:00 [loggers.py:271] Engine 000: Avg prompt throughput: 1.0 tokens/s, Avg generation throughput: 20.0 tokens/s, "
+        "Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 0.1%, Prefix cache hit rate: 0.0%",
+    ]
+    lines = [*served, asleep.format(n=2), woke]
+    assert "Sleep mode was used: 1 wake-up [L5]." in analyze(lines).to_markdown()
+    assert (
+        "1 wake-up, and the engine was asleep at the end of the log [L6]."
+        in analyze([*lines, asleep.format(n=4)]).to_markdown()
+    )
+    assert "Sleep mode" not in analyze(served).to_markdown()

@@ -22,6 +22,7 @@ from vllm_logdoctor.report.state import (
     state_level,
 )
 from vllm_logdoctor.rules.bottleneck import no_request_succeeded
+from vllm_logdoctor.rules.context import plural
 from vllm_logdoctor.rules.failure.nonfatal import CLIENT_FAILED
 from vllm_logdoctor.rules.failure.requests import REFUSED
 from vllm_logdoctor.rules.model import Confidence, Finding
@@ -103,11 +104,24 @@ def _on_load(page: Page) -> str:
     elif level != "limited" or limit.name in LIMITING:
         first = failing_requests(page) or [one for one in page.advice if one.id == _SERVER_ERRORS]
     if not first:
-        return _with_refusal(page, words, level)
+        return _with_refusal(page, words, level) + _sleep(page)
     if first[0].id == _SERVER_ERRORS or prose(first[0].title) in state(page):
         return f"{with_lines(page, split_lead(root_explanation(first[0]))[0], first[0])} {words}"
     named = f"{prose(first[0].title)}{page.cited(first[0].evidence, 1)}."
     return named if level == "cut" else f"{named} {words}"
+
+
+def _sleep(page: Page) -> str:
+    """Return that the engine gave its memory back for a time, and whether it had it at the end of the log."""
+    freed, woke = page.run.seen("sleep-mode-freed"), page.run.seen("sleep-mode-woke-up")
+    if freed is None:
+        return ""
+    slept = (freed.last or freed.first[-1]).record
+    up = (woke.last or woke.first[-1]).record if woke is not None else None
+    asleep = up is None or (up.file, up.line) < (slept.file, slept.line)
+    times = plural(woke.count, "wake-up") if woke is not None else "no wake-up"
+    shown = page.cited([page.run.evidence(slept if up is None or asleep else up)])
+    return f" Sleep mode was used: {times}{', and the engine was asleep at the end of the log' if asleep else ''}{shown}."
 
 
 def _with_refusal(page: Page, words: str, level: Level) -> str:
