@@ -35,6 +35,12 @@ def test_every_command_and_every_option_is_in_the_man_page() -> None:
                 assert all(option in text for option in parameter.opts if option.startswith("-"))
 
 
+def test_only_an_option_that_takes_a_value_names_one() -> None:
+    text = man_page()
+    assert ".TP\n\\fB\\-\\-format\\fR, \\fB\\-f\\fR \\fIFORMAT\\fR\n" in text
+    assert ".TP\n\\fB\\-\\-quiet\\fR, \\fB\\-q\\fR\n" in text
+
+
 @pytest.mark.parametrize("group", ["", "hook", "patterns", "fleet"])
 def test_the_list_of_commands_cuts_no_description_at_80_columns(tmp_path: Path, group: str) -> None:
     listed = logdoctor(*group.split(), "--help", cwd=tmp_path, COLUMNS="80").stdout.partition("Commands:")[2]

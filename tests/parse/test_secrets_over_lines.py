@@ -123,3 +123,11 @@ def test_a_value_in_another_line_than_its_name_is_counted_where_it_is() -> None:
     assert [(one.file, one.line, one.names, one.text) for one in parser.secrets] == [
         (3, 2, ("API key",), "***")
     ]
+
+
+@pytest.mark.parametrize(("length", "masked"), [(16, True), (15, False)])
+def test_a_word_of_fewer_letters_than_a_line_of_a_key_ends_the_key(length: int, masked: bool) -> None:
+    word = KEY_LINE[:length]
+    lines = ["-----BEGIN RSA PRIVATE KEY-----", KEY_LINE, word, KEY_LINE]
+    shown = texts(*((0, 10 + number, line) for number, line in enumerate(lines)))
+    assert (word in shown) is not masked
