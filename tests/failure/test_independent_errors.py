@@ -36,6 +36,16 @@ def test_engines_of_several_ranks_of_a_launcher_are_a_cause_of_their_own() -> No
     assert "Follow-up" not in report
 
 
+def test_workers_that_were_forked_by_each_rank_of_a_launcher_need_both_changes() -> None:
+    """With the process group of several ranks one rank that alone creates an engine waits for the others."""
+    first_steps = _report("0", "1").partition("## ")[0]
+    assert "VLLM_WORKER_MULTIPROC_METHOD` to `spawn`" in first_steps
+    assert "without the launcher" in first_steps
+    assert "Both changes are needed" in first_steps
+    assert "one rank only" not in _report("0", "1")
+    assert "launcher" not in _report("0")
+
+
 @pytest.mark.parametrize("error", [REFUSED, "ConnectionResetError: [Errno 104] Connection reset by peer"])
 def test_the_engine_of_one_program_fails_after_its_worker(error: str) -> None:
     report = _report("0", error=error)
