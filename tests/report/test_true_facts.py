@@ -315,5 +315,5 @@ def test_what_sleep_mode_freed_and_how_long_the_wake_up_took_are_facts_of_the_ru
             "INFO 05-01 10:05:00 [abstract.py:338] It took 0.731110 seconds to wake up tags {'weights', 'kv_cache'}.",
         ]
     )
-    assert "| first sleep | 61.5 GiB freed, 3.25 GiB still in use on the card | [L1] |" in text
-    assert "| first wake-up | 0.73 s | [L3] |" in text
+    assert "| first sleep in the log | 61.5 GiB freed, 3.25 GiB still in use on the card | [L1] |" in text
+    assert "| first wake-up in the log | 0.73 s | [L3] |" in text

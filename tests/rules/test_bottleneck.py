@@ -475,6 +475,14 @@ def test_a_log_without_load_says_which_requests_it_has(requests: int, said: str)
     assert said in bottleneck_of(run).reason
 
 
+def test_a_piece_of_a_log_that_shows_a_sleep_says_what_it_freed() -> None:
+    run = a_run(messages=("Sleep mode freed 21.50 GiB memory, 3.25 GiB memory is still in use.",))
+    run.startup_complete, run.config, run.measured = False, {}, {}
+    found = bottleneck_of(run)
+    assert found.reason.startswith("Sleep mode freed 21.5 GiB of the card, 3.25 GiB stayed in use")
+    assert [line.line for line in found.evidence] == [10]
+
+
 def test_a_server_that_is_shut_down_without_a_request_says_how_long_it_was_up() -> None:
     line = "INFO 10-29 13:01:{} [{}] {}"
     text = analyze([

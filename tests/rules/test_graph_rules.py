@@ -6,6 +6,7 @@ import pytest
 
 from tests.rules.making import a_run, advice, knobs, load
 from vllm_logdoctor.report.effects import origin_words
+from vllm_logdoctor.run.model import Value
 
 EAGER = {"enforce_eager": True}
 ACROSS = "tensor_parallel_size=4 is bigger than a reserved number of GPUs (1 GPUs) in a node ab12."
@@ -247,6 +248,28 @@ def test_graphs_make_a_single_stream_no_faster_than_the_card_reads_its_weights()
     unbounded = advice(a_run(set=eager, measured=sizes, samples=slow))["eager-mode"].effect
     assert unbounded is not None
     assert unbounded.high > 4
+
+
+def test_graphs_make_a_mixture_of_experts_no_faster_than_the_card_reads_its_active_weights() -> None:
+    """4 of 26 billion parameters: 50 tokens/s of 26 GiB read 215 GB/s, and the card reads 864 GB/s at most."""
+    single = load((12, {"running": 1, "generation": 50.0, "kv": 1.0}))
+    sizes = {"model_weights_gib": 26.0, "available_kv_cache_gib": 5.0, "kv_cache_tokens": 40_000}
+    eager = {"enforce_eager": True, "gpu_memory_utilization": 0.9}
+    card = (
+        "Using default MoE config. Performance might be sub-optimal! Config file not found at /v/configs/E=8,N=704,device_name=NVIDIA_L40S.json",
+    )
+    named = a_run(
+        set=eager, measured=sizes, samples=single, messages=card, model=Value("org/m-26B-A4B", "reported")
+    )
+    effect = advice(named)["eager-mode"].effect
+    assert effect is not None
+    assert effect.high == pytest.approx(864 / 215, abs=0.05)
+    unnamed = a_run(
+        set=eager, measured=sizes, samples=single, messages=card, model=Value("org/some-moe", "reported")
+    )
+    unbounded = advice(unnamed)["eager-mode"].effect
+    assert unbounded is not None
+    assert unbounded.high > 8
 
 
 def test_without_torch_compile_in_v0_only_graphs_are_off() -> None:

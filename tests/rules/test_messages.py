@@ -63,3 +63,12 @@ def test_a_release_that_refuses_requests_does_not_run_them() -> None:
     run = a_run(messages=("min_p and logit_bias parameters won't work with speculative decoding.",))
     (message,) = messages_of(run, ())
     assert "logit_bias are refused; others" in message.meaning
+
+
+@pytest.mark.parametrize(("outcome", "led_on"), [("clean_shutdown", False), ("crashed_while_serving", True)])
+def test_a_lost_engine_core_leads_to_an_earlier_cause_unless_the_run_was_stopped(
+    outcome: str, led_on: bool
+) -> None:
+    (message,) = messages_of(a_run_with("AsyncLLM output_handler failed.", outcome), ())
+    assert "After a stop signal this is normal" in message.meaning
+    assert ("the cause is logged earlier" in message.meaning) is led_on

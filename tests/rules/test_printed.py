@@ -127,3 +127,12 @@ def test_what_shows_that_a_server_is_up_is_no_check_where_the_failed_one_was_up(
         )
         == ""
     )
+
+
+def test_scheduling_that_an_argument_switched_off_is_checked_by_the_argument() -> None:
+    """Releases from 0.27 on print no line where an argument switched it off."""
+    check = "`Asynchronous scheduling is enabled.` at the start."
+    by_argument = Run(version=Value("0.29.0", "reported"), arguments={"async_scheduling": False})
+    assert as_printed(check, by_argument).startswith("the arguments at the start no longer name")
+    by_vllm = Run(version=Value("0.29.0", "reported"))
+    assert as_printed(check, by_vllm).startswith("no line at the start says")

@@ -167,6 +167,12 @@ def _without_statistics(run: Run) -> Bottleneck:
         words = f"The log shows no load, and this error: {text[:_LONGEST_ERROR]}"
         return Bottleneck("startup-only", words, (run.evidence(said),))
     requests = run.seen("request-received")
+    if not requests and (slept := run.seen("sleep-mode-freed")) is not None:
+        event = slept.first[0]
+        words = "Sleep mode freed {freed:.3g} GiB of the card, {used:.3g} GiB stayed in use".format(
+            **event.fields
+        )
+        return Bottleneck("startup-only", f"{words}; the log shows no load", (run.evidence(event.record),))
     shown = "neither statistics lines nor requests"
     if requests:
         shown = (

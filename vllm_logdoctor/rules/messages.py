@@ -20,6 +20,8 @@ _OF_COMPILED_KERNELS = frozenset({"failed-import-vllm-c", "failed-import-vllm-c-
 _WITHOUT_COMPILED_KERNELS = frozenset({"tpu", "hpu", "neuron", "npu"})
 """Platforms whose kernels are not in vLLM's compiled library."""
 _NOT_CONNECTED = "client-not-connected"
+# After a stop signal this is normal; otherwise the cause is logged earlier.
+_IF_NOT_STOPPED = "; otherwise the cause is logged earlier"
 
 
 def messages_of(run: Run, findings: Sequence[Finding]) -> tuple[Message, ...]:
@@ -50,11 +52,19 @@ def _known(run: Run, went_on: bool) -> Iterator[Message]:
             pattern_id,
             record.message[:300],
             "not-fatal" if unjudged else "harmless" if needless else _verdict(pattern.verdict, went_on),
-            "vLLM went on after it." if unjudged else pattern.meaning,
+            "vLLM went on after it." if unjudged else _meaning(pattern.meaning, run),
             seen.count,
             run.evidence(record),
             custom=not pattern.trusted,
         )
+
+
+def _meaning(meaning: str, run: Run) -> str:
+    """Return what a message means in a run that was stopped or failed, where its pattern tells the two apart."""
+    before, stopped, _ = meaning.partition(_IF_NOT_STOPPED)
+    if not stopped:
+        return meaning
+    return f"{before}." if run.outcome == "clean_shutdown" else meaning
 
 
 def _waited(run: Run, seen: Occurrences) -> bool:

@@ -28,6 +28,8 @@ _V1_BY_DEFAULT = "0.8.0"
 _V0_GONE = "0.11.0"
 _SCHEDULING_ON = "`Asynchronous scheduling is enabled.` at the start"
 _SCHEDULING_SAID_IF_OFF = "0.27.0"
+_ARGUMENT_GONE = "the arguments at the start no longer name `async_scheduling`"
+_NOT_SAID_OFF = "no line at the start says that asynchronous scheduling is disabled"
 _SERVERS_ONLY = "`Application startup complete`"
 _NAMED = lazy_pattern(r"`([^`]+)`")
 # Then `GPU KV cache size` (engine V0: `# GPU blocks`) is printed.
@@ -59,9 +61,9 @@ def as_printed(text: str, run: Run) -> str:
     """
     version = run.release
     if at_least(version, _SCHEDULING_SAID_IF_OFF):
-        text = text.replace(
-            _SCHEDULING_ON, "no line at the start says that asynchronous scheduling is disabled"
-        )
+        # A line says that vLLM switched it off, none that an argument did.
+        by_argument = "async_scheduling" in run.arguments
+        text = text.replace(_SCHEDULING_ON, _ARGUMENT_GONE if by_argument else _NOT_SAID_OFF)
     engine = run.engine or _usual_engine(version)
     if at_least(version, _SIZE_IN_TOKENS) is False:
         text = text.replace(_LOADED, "`Loading model weights took N GB`")

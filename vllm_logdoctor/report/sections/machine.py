@@ -26,8 +26,8 @@ _OF_HARDWARE = (
     ("memory per device", "memory-on-device", "{total} GiB, {free} GiB free at start"),
     ("memory per device", "memory-left-hint", "{total} GiB, {free} GiB free at start"),
     ("memory per device", "memory-profile-results", "{total} GiB"),
-    ("first sleep", "sleep-mode-freed", "{freed} GiB freed, {used} GiB still in use on the card"),
-    ("first wake-up", "sleep-mode-woke-up", "{took} s"),
+    ("first sleep in the log", "sleep-mode-freed", "{freed} GiB freed, {used} GiB still in use on the card"),
+    ("first wake-up in the log", "sleep-mode-woke-up", "{took} s"),
     ("host memory", "checkpoint-size", "{ram} GiB available"),
     ("file system of the weights", "checkpoint-size", "{filesystem}"),
 )

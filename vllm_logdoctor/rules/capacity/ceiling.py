@@ -25,6 +25,9 @@ _EXPERTS = lazy_pattern(
     r"moe|mixtral|experts|-a\d+b\b|gpt-oss|deepseek-(?:v[2-9]|r\d)|kimi-k|glm-4\.[5-9]", re.IGNORECASE
 )
 
+# org/model-26B-A4B-FP8: 4 of 26 billion parameters are active for a token.
+_ACTIVE = lazy_pattern(r"\b(\d+(?:\.\d+)?)B-A(\d+(?:\.\d+)?)B\b", re.IGNORECASE)
+
 
 class Ceiling(Struct, frozen=True):
     """Decode speed that memory bandwidth allows, beside the measured one.
@@ -78,6 +81,14 @@ def has_experts(run: Run) -> bool:
     """Return whether the model is a mixture of experts: by its name, or because its expert kernels are spoken of."""
     named = run.model is not None and _EXPERTS.search(str(run.model.value)) is not None
     return named or any("moe" in pattern for pattern in run.messages)
+
+
+def active_share(run: Run) -> float | None:
+    """Return the share of its parameters that a token uses, by the name of the model; None for a mixture whose name has none."""
+    named = _ACTIVE.search(str(run.model.value)) if run.model is not None else None
+    if named is not None:
+        return min(1.0, float(named[2]) / float(named[1]))
+    return None if has_experts(run) else 1.0
 
 
 def distance(run: Run, load: Load) -> str:

@@ -12,7 +12,7 @@ from vllm_logdoctor.catalogue.topics import Severity
 from vllm_logdoctor.knowledge.cards import most_bandwidth
 from vllm_logdoctor.rules.bottleneck import posted
 from vllm_logdoctor.rules.capacity.card import device_of
-from vllm_logdoctor.rules.capacity.ceiling import has_experts
+from vllm_logdoctor.rules.capacity.ceiling import active_share, has_experts
 from vllm_logdoctor.rules.capacity.memory import GIB, arguments_are_whole, device_total
 from vllm_logdoctor.rules.context import (
     RuleContext,
@@ -206,7 +206,7 @@ def _eager_effect_at_load(case: RuleContext) -> tuple[Severity, Confidence, Effe
         return "medium", "high", EAGER_OFF_LOADED.effect(metric)
     if running <= FEW:
         if has_experts(case.run):
-            return "high", "medium", EAGER_OFF_EXPERTS.effect(metric)
+            return "high", "medium", _within_bandwidth(case, EAGER_OFF_EXPERTS.effect(metric))
         return "medium", "medium", _within_bandwidth(case, EAGER_OFF_SINGLE.effect(metric))
     return "medium", "medium", EAGER_OFF_BETWEEN.effect(metric)
 
@@ -217,7 +217,7 @@ def _within_bandwidth(case: RuleContext, effect: Effect) -> Effect:
     card, weights = device_of(run), run.measure("model_weights_gib")
     allowed = (card.bandwidth_gbs if card else None) or (most_bandwidth(total.gib) if total else None)
     rates = [span.sample.generation / span.sample.running for span in case.load.busy if span.sample.running]
-    read = max(rates, default=0.0) * (weights or 0.0) * GIB / 1e9
+    read = max(rates, default=0.0) * (weights or 0.0) * (active_share(run) or 0.0) * GIB / 1e9
     if not allowed or not read or run.setting("speculative_config"):
         return effect
     most = max(1.0, round(allowed / read, 2))
