@@ -17,7 +17,7 @@ from vllm_logdoctor.lazy import lazy_pattern
 _LEAST_SHARE = 0.6
 _MESSAGES_PER_PLACE = 4
 # One site tells the releases where so few neighbours have it at that line.
-_FEW_RELEASES = 5
+_FEW_RELEASES = 4
 _FIRST_WITH_BRACKET = "0.8.0"
 # Traceback (most recent call last):        File "/opt/vllm/v1/engine/core.py", line 8, in step          x = y      ValueError: no
 _OF_TRACEBACK = lazy_pattern(r"Traceback \(most|  +\S|[\w.]*(?:Error|Exception)(?:: |$)")

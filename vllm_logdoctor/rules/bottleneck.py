@@ -166,19 +166,26 @@ def _without_statistics(run: Run) -> Bottleneck:
         text = OWN_ERROR.sub("", ": ".join(texts)).strip()
         words = f"The log shows no load, and this error: {text[:_LONGEST_ERROR]}"
         return Bottleneck("startup-only", words, (run.evidence(said),))
-    requests = run.seen("request-received")
-    if not requests and (slept := run.seen("sleep-mode-freed")) is not None:
-        event = slept.first[0]
-        words = "Sleep mode freed {freed:.3g} GiB of the card, {used:.3g} GiB stayed in use".format(
-            **event.fields
-        )
-        return Bottleneck("startup-only", f"{words}; the log shows no load", (run.evidence(event.record),))
+    if (slept := _of_sleep(run)) is not None:
+        return slept
     shown = "neither statistics lines nor requests"
-    if requests:
+    if requests := run.seen("request-received"):
         shown = (
             f"{requests.count:,} received request{'s' if requests.count > 1 else ''} and no statistics lines"
         )
     return Bottleneck("startup-only", f"The log has {shown}")
+
+
+def _of_sleep(run: Run) -> Bottleneck | None:
+    """Return what the first sleep in the log freed; None for a log without one."""
+    slept = run.seen("sleep-mode-freed")
+    if slept is None:
+        return None
+    event = slept.first[0]
+    words = "Sleep mode freed {freed:.3g} GiB of the card, {used:.3g} GiB stayed in use".format(
+        **event.fields
+    )
+    return Bottleneck("startup-only", f"{words}; the log shows no load", (run.evidence(event.record),))
 
 
 def _of_answers(run: Run, words: str, lines: tuple[Evidence, ...]) -> Bottleneck:
