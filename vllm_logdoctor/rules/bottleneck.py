@@ -182,9 +182,8 @@ def _of_sleep(run: Run) -> Bottleneck | None:
     if slept is None:
         return None
     event = slept.first[0]
-    words = "Sleep mode freed {freed:.3g} GiB of the card, {used:.3g} GiB stayed in use".format(
-        **event.fields
-    )
+    freed, used = (float(str(event.fields[name])) for name in ("freed", "used"))
+    words = f"Sleep mode freed {freed:.3g} GiB of the card, {used:.3g} GiB stayed in use"
     return Bottleneck("startup-only", f"{words}; the log shows no load", (run.evidence(event.record),))
 
 
