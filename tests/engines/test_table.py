@@ -8,6 +8,7 @@ from tests.tables import for_each
 from vllm_logdoctor.engine_comparison.rows import NO_LOAD, Claims, Relation, Row, comparison_rows
 from vllm_logdoctor.engine_comparison.side import Cell, Side
 from vllm_logdoctor.engine_comparison.table import EngineComparison, render
+from vllm_logdoctor.rules.equal_load import LoadLevel
 
 
 def side(label: str = "vLLM (1)", **more: Any) -> Side:
@@ -134,6 +135,12 @@ def test_a_cell_has_its_note_and_its_line(cell: Cell | None, shown: str) -> None
     assert found.split("|")[2].strip().replace("\\", "") == shown
 
 
+ALONE = (
+    LoadLevel(1, 1, 1.0, 9, (70.0, 80.0, 90.0), 5.0),
+    LoadLevel(2, 2, 2.0, 9, (140.0, 160.0, 180.0), 5.0),
+)
+
+
 @for_each(
     ("first", "second", "shown"),
     [
@@ -143,6 +150,9 @@ def test_a_cell_has_its_note_and_its_line(cell: Cell | None, shown: str) -> None
         ({}, {"weight_gib": None}, None),
         ({}, {"tests": {"pp512": Cell(900.0)}}, None),
         ({}, {"acceptance": 2.1}, None),  # A step makes several tokens.
+        # Without a benchmark the median of one running request tells it, of several it does not.
+        ({}, {"tests": {}, "levels": ALONE}, [1074, 859]),
+        ({}, {"tests": {}, "levels": ALONE[1:]}, None),
     ],
 )
 def test_what_the_memory_moved_is_shown_where_two_sides_tell_it(

@@ -125,6 +125,17 @@ def test_a_notebook_shows_hostile_text_as_text(text, runs):
         }
 
 
+@pytest.mark.parametrize("runs", [1, 2])
+def test_a_cell_folds_each_section_beside_the_one_before(runs):
+    shown = Report(make_analysis("Qwen", failure=True, runs=runs))._repr_html_()
+    before = [shown[: found.start()] for found in re.finditer("<details><summary>", shown)]
+    assert len(before) > 4
+    assert [text.count("<details") - text.count("</details>") for text in before] == [0] * len(before)
+    # The heading of the page, and of each run where there are several.
+    assert shown.count("<h3>") == 1
+    assert (shown.count("<h4>") >= runs) is (runs > 1)
+
+
 def test_rows_say_how_many_they_are(report):
     assert repr(report.runs[0].stats).startswith("<30 rows;")
 

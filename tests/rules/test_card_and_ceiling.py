@@ -216,3 +216,14 @@ def test_a_line_that_adds_up_all_ranks_has_the_slots_of_all(
 ) -> None:
     run = a_run(set=given, samples=[sample(running=3, engine=one) for one in engines], version=None)
     assert (engines_in_a_line(run), slots_in_a_line(run)) == (lines, slots)
+
+
+@pytest.mark.parametrize(("estimated", "much"), [("0.90", False), ("1.10", True)])
+def test_counting_the_memory_of_graphs_takes_what_vllm_estimated_for_them(estimated: str, much: bool) -> None:
+    # 10 GiB hold 100,000 tokens: one request of 90,000 leaves 1 GiB.
+    run = a_run(
+        set={"max_model_len": 90_000},
+        measured={"kv_cache_tokens": 100_000, "available_kv_cache_gib": 10.0},
+        messages=(f"Estimated CUDA graph memory: {estimated} GiB total",),
+    )
+    assert takes_too_much("Set `VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=1`.", run) is much
