@@ -84,7 +84,7 @@ def slow_weight_loading_storage(case: RuleContext) -> Advice | None:
     slow_reading = _reading_is_the_limit(case)
     if slow_reading:
         text += f" {slow_reading}"
-        change = _FASTER_READER
+        change = _faster_reader(case)
     elif device_of(case.run) is None and file_system.upper() in ("", *_OF_LOCAL_DISKS):
         change = _WHICH_IS_SLOW
     else:
@@ -97,7 +97,7 @@ def slow_weight_loading_storage(case: RuleContext) -> Advice | None:
         ),
         confidence="high" if rate is not None and rate < SLOW_GIB_PER_SECOND / 2 else "medium",
         changes=(change,),
-        effect=None if change in (_FASTER_READER, _WHICH_IS_SLOW) else _loading_effect(case, seconds, gib),
+        effect=None if slow_reading or change == _WHICH_IS_SLOW else _loading_effect(case, seconds, gib),
         alternatives=tuple(_other_loaders(case, file_system, reader_changed=bool(slow_reading))),
         verify="fewer seconds in `Loading weights took`.",
     )
@@ -127,9 +127,13 @@ def _faster_storage(file_system: str, fits_host: bool) -> Change:
     return action(f"copy the weights to a local disk{cached}")
 
 
-_FASTER_READER = action(
-    "read the weights without mapping the files: `--load-format fastsafetensors` (package fastsafetensors), or `--safetensors-load-strategy eager`"
-)
+def _faster_reader(case: RuleContext) -> Change:
+    """Return a way to read without mapping: `eager` holds a file twice in memory, and one file can be nearly the whole checkpoint."""
+    eager = ", or `--safetensors-load-strategy eager`" if _fits_host(case, 2, unknown=False) else ""
+    return action(
+        "read the weights without mapping the files: `--load-format fastsafetensors` (package fastsafetensors)"
+        + eager
+    )
 
 
 _WHICH_IS_SLOW = action(
@@ -149,11 +153,11 @@ def _reading_is_the_limit(case: RuleContext) -> str:
     return f"{card.name} shares the host's memory: mapped files are read slowly there, and the disk is probably not the limit."
 
 
-def _fits_host(case: RuleContext) -> bool:
-    """Return whether the checkpoint fits the host's free memory; True where the log does not print it."""
+def _fits_host(case: RuleContext, times: float = 1, *, unknown: bool = True) -> bool:
+    """Return whether the checkpoint fits the host's free memory as often as given; `unknown` where the log does not print it."""
     event = case.event("checkpoint-size")
     size, free = (event.number(name) for name in ("gib", "ram")) if event else (None, None)
-    return size is None or free is None or size < free
+    return unknown if size is None or free is None else times * size < free
 
 
 def slow_startup_torch_compile(case: RuleContext) -> Advice | None:
@@ -313,9 +317,11 @@ def _rounded(ratio: float) -> float:
     return float(f"{ratio:.1g}" if 3 <= ratio < 9.5 else f"{ratio:.2g}")
 
 
-_PREFETCH = (
-    "--safetensors-load-strategy prefetch: the files are read in order first; the host needs the memory"
-)
+_PREFETCH = "--safetensors-load-strategy prefetch: the files are read in order first, into free memory of the host, which must hold the checkpoint"
+
+
+_VLLMS_SHARE_FOR_PREFETCH = 0.9
+"""Above this share of the free memory vLLM itself warns that reading ahead can run out of memory."""
 
 
 def _other_loaders(case: RuleContext, file_system: str, *, reader_changed: bool) -> Iterator[str]:
@@ -325,13 +331,11 @@ def _other_loaders(case: RuleContext, file_system: str, *, reader_changed: bool)
         yield "--load-format runai_streamer for object storage and parallel file systems"
     strategy = flag_for_field("safetensors_load_strategy", case.version)
     named = case.event("weights-prefetch-off") is not None
-    if named and strategy is None and not reader_changed and _fits_host(case):
+    if named and strategy is None and not reader_changed and _fits_host(case, 1 / _VLLMS_SHARE_FOR_PREFETCH):
         yield _PREFETCH  # A build without a release number, whose own line names it.
     if strategy is not None and not reader_changed and not case.asked_for("safetensors_load_strategy"):
-        if "prefetch" in strategy.choices and _fits_host(case):
+        if "prefetch" in strategy.choices and _fits_host(case, 1 / _VLLMS_SHARE_FOR_PREFETCH):
             yield _PREFETCH
-        elif "prefetch" not in strategy.choices and strategy.default == "lazy":
-            yield "--safetensors-load-strategy eager: whole files instead of small reads, for network file systems"
     if case.run.setting("enable_ep_weight_filter"):
         return  # Each rank reads its own experts only already.
     if case.run.setting("enable_expert_parallel") and flag_for_field("enable_ep_weight_filter", case.version):
