@@ -89,6 +89,24 @@ def test_the_folder_of_tuned_sizes_is_named_to_releases_that_read_it(version: st
     assert any("VLLM_TUNED_CONFIG_FOLDER" in change.knob for change in folder) is named
 
 
+@pytest.mark.parametrize(
+    ("messages", "named"),
+    [
+        (("Resolved architecture: ExampleMoeForCausalLM",), "ExampleMoeForCausalLM"),
+        ((), "the model's architecture"),
+    ],
+)
+def test_tuning_of_experts_has_the_condition_that_the_script_knows_the_model(
+    messages: tuple[str, ...], named: str
+) -> None:
+    """vLLM's script has a list of architectures in each release and fails on most others."""
+    line = "Using default MoE config. Performance might be sub-optimal! Config file not found at ['/opt/E=64.json']"
+    found = advice(a_run(messages=(*messages, line)))["moe-kernel-untuned"]
+    assert f"if the script of this release knows {named}" in found.changes[0].knob
+    assert "fails on most others" in found.explanation
+    assert len(found.evidence) == 1 + len(messages)
+
+
 def test_a_missing_flashinfer_sampler_promises_nothing() -> None:
     line = (
         "FlashInfer is not available. Falling back to the PyTorch-native implementation of top-p & top-k"

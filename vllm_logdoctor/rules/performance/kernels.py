@@ -133,12 +133,12 @@ def moe_kernel_untuned(case: RuleContext) -> Advice | None:
     if chosen is not None and "triton" not in chosen.text("backend").lower():
         return None
     text = (
-        "No tuned block sizes are shipped for these experts on this card. The tuning script of vLLM makes"
-        " them; the gain is small."
+        "No tuned block sizes are shipped for these experts on this card; the gain from them is small. vLLM's tuning"
+        " script makes them for the architectures that it knows, and fails on most others."
     )
     return Advice(
         text,
-        message_lines(case, "moe-config-default"),
+        message_lines(case, "moe-config-default", "resolved-architecture"),
         confidence="medium",
         changes=_tuned_folder(case),
         effect=MOE_TUNED.effect("generation_throughput"),
@@ -147,7 +147,12 @@ def moe_kernel_untuned(case: RuleContext) -> Advice | None:
 
 
 def _tuned_folder(case: RuleContext) -> tuple[Change, ...]:
-    words = action("tune with vLLM's benchmark_moe.py --tune for this model, card and number of ranks")
+    seen = case.run.seen("resolved-architecture")
+    model = seen.first[0].text("architecture") if seen is not None else "the model's architecture"
+    words = action(
+        f"tune with vLLM's benchmark_moe.py --tune if the script of this release knows {model} (see its source):"
+        " once for this model, card and number of ranks"
+    )
     if at_least(case.version, "0.10.2"):
         return (words, action("set VLLM_TUNED_CONFIG_FOLDER to the folder with the result"))
     return (words,)

@@ -331,11 +331,12 @@ def _other_loaders(case: RuleContext, file_system: str, *, reader_changed: bool)
         yield "--load-format runai_streamer for object storage and parallel file systems"
     strategy = flag_for_field("safetensors_load_strategy", case.version)
     named = case.event("weights-prefetch-off") is not None
-    if named and strategy is None and not reader_changed and _fits_host(case, 1 / _VLLMS_SHARE_FOR_PREFETCH):
+    may_read_ahead = not reader_changed and _fits_host(case, 1 / _VLLMS_SHARE_FOR_PREFETCH)
+    if named and strategy is None and may_read_ahead:
         yield _PREFETCH  # A build without a release number, whose own line names it.
-    if strategy is not None and not reader_changed and not case.asked_for("safetensors_load_strategy"):
-        if "prefetch" in strategy.choices and _fits_host(case, 1 / _VLLMS_SHARE_FOR_PREFETCH):
-            yield _PREFETCH
+    offered = strategy is not None and "prefetch" in strategy.choices
+    if offered and not case.asked_for("safetensors_load_strategy") and may_read_ahead:
+        yield _PREFETCH
     if case.run.setting("enable_ep_weight_filter"):
         return  # Each rank reads its own experts only already.
     if case.run.setting("enable_expert_parallel") and flag_for_field("enable_ep_weight_filter", case.version):
