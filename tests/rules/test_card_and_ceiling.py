@@ -227,3 +227,8 @@ def test_counting_the_memory_of_graphs_takes_what_vllm_estimated_for_them(estima
         messages=(f"Estimated CUDA graph memory: {estimated} GiB total",),
     )
     assert takes_too_much("Set `VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=1`.", run) is much
+
+
+@pytest.mark.parametrize(("kind", "asked"), [("server", "server"), ("offline", "offline"), ("client", None)])
+def test_defaults_are_those_of_a_server_or_of_an_offline_engine(kind: str, asked: str | None) -> None:
+    assert context_of_defaults(Run(kind=kind)).kind == asked
