@@ -11,7 +11,12 @@ from tests.tables import for_each
 from vllm_logdoctor.rules.cache_to_give import takes_too_much
 from vllm_logdoctor.rules.capacity.card import device_of
 from vllm_logdoctor.rules.capacity.ceiling import ceiling_of, distance, has_experts, prefill_ceiling_of
-from vllm_logdoctor.rules.capacity.defaults import engines_in_a_line, least_max_num_seqs, slots_in_a_line
+from vllm_logdoctor.rules.capacity.defaults import (
+    context_of_defaults,
+    engines_in_a_line,
+    least_max_num_seqs,
+    slots_in_a_line,
+)
 from vllm_logdoctor.rules.capacity.memory import GIB
 from vllm_logdoctor.rules.failure.facts import facts_of, holds
 from vllm_logdoctor.rules.load import load_of
