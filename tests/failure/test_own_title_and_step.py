@@ -28,6 +28,11 @@ BNB = "'load_format': 'bitsandbytes', 'quantization': 'bitsandbytes'"
 ENGINE_ID = "0a1b2c3d-aaaa-4bbb-8ccc-0123456789ab"
 CASES = [
     Decided(
+        f"{SITE}/torch/cuda/__init__.py", "_check_capability", "capability = get_device_capability(d)",
+        'RuntimeError: device >= 0 && device < num_gpus INTERNAL ASSERT FAILED at "CUDAContext.cpp":49, please report. device=1, num_gpus=\x01',
+        "List of visible GPUs changed after CUDA had started in this process", "Find what uses CUDA in the process",
+    ),
+    Decided(
         f"{SITE}/pynvml.py", "wrapper", "return res.decode()", "UnicodeDecodeError: 'utf-8' codec can't decode byte 0xe4 in position 2: invalid start byte",
         "NVML returned bytes that are no text", "See whether `nvidia-smi -L` prints",
     ),

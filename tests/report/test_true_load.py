@@ -247,7 +247,7 @@ def test_a_curve_whose_columns_are_means_gives_their_height_beside_the_peak_of_t
         ),
         (
             "Error in chat_completion_full_generator - cannot determine if tools should be extracted. Returning a standard chat completion.",
-            "brought no tools",
+            "without tools",
         ),
         (
             "SECURITY WARNING: Development endpoints are enabled! This should NOT be used in production!",

@@ -317,7 +317,9 @@ def _rounded(ratio: float) -> float:
     return float(f"{ratio:.1g}" if 3 <= ratio < 9.5 else f"{ratio:.2g}")
 
 
-_PREFETCH = "--safetensors-load-strategy prefetch: the files are read in order first, into free memory of the host, which must hold the checkpoint"
+_PREFETCH = (
+    "--safetensors-load-strategy prefetch: the files are read in order first, into free memory of the host"
+)
 
 
 _VLLMS_SHARE_FOR_PREFETCH = 0.9
@@ -330,13 +332,14 @@ def _other_loaders(case: RuleContext, file_system: str, *, reader_changed: bool)
     if case.version and file_system.upper() not in _OF_LOCAL_DISKS and "runai" not in loader:
         yield "--load-format runai_streamer for object storage and parallel file systems"
     strategy = flag_for_field("safetensors_load_strategy", case.version)
+    prefetch = _PREFETCH + ("" if _fits_host(case, unknown=False) else ", which must hold the checkpoint")
     named = case.event("weights-prefetch-off") is not None
     may_read_ahead = not reader_changed and _fits_host(case, 1 / _VLLMS_SHARE_FOR_PREFETCH)
     if named and strategy is None and may_read_ahead:
-        yield _PREFETCH  # A build without a release number, whose own line names it.
+        yield prefetch  # A build without a release number, whose own line names it.
     offered = strategy is not None and "prefetch" in strategy.choices
     if offered and not case.asked_for("safetensors_load_strategy") and may_read_ahead:
-        yield _PREFETCH
+        yield prefetch
     if case.run.setting("enable_ep_weight_filter"):
         return  # Each rank reads its own experts only already.
     if case.run.setting("enable_expert_parallel") and flag_for_field("enable_ep_weight_filter", case.version):
