@@ -12,7 +12,7 @@ _NAMES = {
     "dcgm-exporter": "metrics of the DCGM exporter",
     "sglang-bench-text": "the output of SGLang's bench_serving",
     "sglang-bench-one-batch": "the output of SGLang's bench_one_batch",
-    "vllm-bench-text": "the output of a serving benchmark of vLLM's format",
+    "vllm-bench-text": "the output of `vllm bench serve` or a benchmark of its format",
     "vllm-bench-json": "a result of `vllm bench serve`",
     "vllm-bench-offline-text": "the output of `vllm bench throughput` or `vllm bench latency`",
     "vllm-bench-offline-json": "a result of `vllm bench throughput` or `vllm bench latency`",
@@ -45,7 +45,7 @@ def kind_words(name: str) -> str:
 
     Example:
         >>> kind_words("vllm-bench-text"), kind_words("nvidia-smi-dmon"), kind_words("rocm-smi-json")
-        ("the output of a serving benchmark of vLLM's format", 'the output of `nvidia-smi dmon`', 'the output of `rocm-smi`')
+        ('the output of `vllm bench serve` or a benchmark of its format', 'the output of `nvidia-smi dmon`', 'the output of `rocm-smi`')
     """
     if name in _NAMES:
         return _NAMES[name]
