@@ -41,7 +41,7 @@ def test_workers_that_were_forked_by_each_rank_of_a_launcher_need_both_changes()
     first_steps = _report("0", "1").partition("## ")[0]
     assert "VLLM_WORKER_MULTIPROC_METHOD` to `spawn`" in first_steps
     assert "without the launcher" in first_steps
-    assert "Both changes are needed" in first_steps
+    assert "the number of cards as `tensor_parallel_size`" in first_steps
     assert "one rank only" not in _report("0", "1")
     assert "launcher" not in _report("0")
 

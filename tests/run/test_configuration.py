@@ -11,7 +11,7 @@ from vllm_logdoctor.run.configuration import (
     evidence_at,
     plain_value,
 )
-from vllm_logdoctor.run.model import Evidence, Value
+from vllm_logdoctor.run.model import Evidence, Run, Value
 
 ARGUMENTS, ENGINE, LATER = (Evidence("vllm.log", line, f"line {line}") for line in (1, 2, 3))
 
@@ -201,3 +201,10 @@ def test_the_part_with_the_setting_begins_and_ends_between_settings() -> None:
     part = named.text.partition(" ... ")[2]
     assert part.startswith("'seed': 9, ")
     assert part.endswith("model=some/name, ...")
+
+
+def test_a_damaged_data_parallel_size_is_one_engine() -> None:
+    """Bytes that are written over a line leave any text behind `data_parallel_size=`."""
+    damaged = Run(config={"data_parallel_size": Value("1q", "reported")})
+    assert not damaged.may_have_several_engines
+    assert Run(config={"data_parallel_size": Value(2, "reported")}).may_have_several_engines

@@ -217,7 +217,7 @@ def sampling_defaults_from_model(case: RuleContext) -> Advice | None:
         else f"{f' ({named})' if named else ''} instead of vLLM's defaults."
     )
     return Advice(
-        f"Requests that set no sampling parameters get those of the checkpoint's generation_config.json{effect}",
+        f"A sampling parameter that a request does not set comes from the checkpoint's generation_config.json{effect}",
         message_lines(
             case, "sampling-defaults-overridden", *(("sampling-defaults-printed",) if values else ())
         ),

@@ -335,12 +335,17 @@ class Run(Struct):
     def has_unstated_engines(self) -> bool:
         """True if more engine cores wrote than the data-parallel size says: how many there are is not known then."""
         cores = {(one.host, one.pid, one.name) for one in self.processes if one.role == "engine-core"}
-        return len(cores) > (self.setting("data_parallel_size") or 1)
+        return len(cores) > self._replicas
 
     @property
     def may_have_several_engines(self) -> bool:
         """True unless the log shows one engine: by the data-parallel size, or by the engine cores that wrote."""
-        return self.has_unstated_engines or (self.setting("data_parallel_size") or 1) != 1
+        return self.has_unstated_engines or self._replicas != 1
+
+    @property
+    def _replicas(self) -> int:
+        size = self.setting("data_parallel_size")
+        return size if isinstance(size, int) and size else 1  # A damaged line can hold any text.
 
     @property
     def startup(self) -> Phase | None:
