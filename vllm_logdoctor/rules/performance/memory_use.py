@@ -159,7 +159,7 @@ def few_full_length_requests_fit(case: RuleContext) -> Advice | None:
     if not requests or requests >= FEW_REQUESTS or not isinstance(length, int):
         return None
     then = (
-        "Requests of that length run one after the other; shorter ones are not affected."
+        "Requests that need more than half of the cache run one after the other."
         if requests >= 1
         else "A request of that length does not fit, and the engine can't finish it."
     )
