@@ -126,7 +126,7 @@ def test_a_cache_of_which_little_was_used_is_made_smaller_for_the_objective_memo
 @pytest.mark.parametrize(
     ("requests", "objective", "said", "changes"),
     [
-        (1.9, "balanced", "holds 1.9 requests of the full 32,768 tokens. Requests of that length run one after the other", {}),
+        (1.9, "balanced", "holds 1.9 requests of the full 32,768 tokens. Requests that need more than half of the cache run one after the other", {}),
         (1.0, "balanced", "holds 1 request of the full 32,768 tokens", {}),
         (0.5, "balanced", "A request of that length does not fit, and the engine can't finish it.", {"--max-model-len": 15360}),
         (2.0, "balanced", None, {}),

@@ -195,7 +195,7 @@ def test_a_context_that_hardly_fits_is_information() -> None:
 
 @pytest.mark.parametrize(
     ("output", "words"),
-    [(2.4, "The 20 prompts had 250 tokens each in the mean, answers included: about 8 of them fit at once."), (0.6, "Requests of that length run one after the other")],
+    [(2.4, "The 20 prompts had 250 tokens each in the mean, answers included: about 8 of them fit at once."), (0.6, "Requests that need more than half of the cache run one after the other")],
     ids=["more-than-the-cache", "all-fit"],
 )  # fmt: skip
 def test_an_offline_batch_says_how_many_of_its_own_prompts_a_small_cache_holds(
