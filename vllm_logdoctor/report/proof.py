@@ -6,13 +6,7 @@ from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.excerpt import excerpt, is_indented
 from vllm_logdoctor.rules.model import Finding
 from vllm_logdoctor.run.model import Evidence
-from vllm_logdoctor.run.tracelines import (
-    NUMBER,
-    breaks_off,
-    frame_line,
-    indentation,
-    without_numbers,
-)
+from vllm_logdoctor.run.tracelines import NUMBER, breaks_off, frame_line, indentation, without_numbers
 
 LINES = 6
 _HEADER = 120

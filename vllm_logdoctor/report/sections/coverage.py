@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from vllm_logdoctor.lazy import lazy_pattern
 from vllm_logdoctor.report.escape import code, inline, prose
 from vllm_logdoctor.report.excerpt import excerpt
@@ -53,7 +55,7 @@ def what_was_read(analysis: Analysis, page: Page) -> list[str]:
         lines.append(f"{plural(coverage.cut_characters, 'character')} of overlong lines were cut.")
     lines += [line for note in coverage.notes for line in ("", prose(note))]
     unknown = _unexplained(analysis)
-    if (unsaved := _unsaved_result(analysis)) is not None:
+    if (unsaved := _unsaved_result(analysis, unknown)) is not None:
         command, missed = unsaved
         unknown.remove(missed)
         lines += [
@@ -82,14 +84,14 @@ def what_was_read(analysis: Analysis, page: Page) -> list[str]:
     return lines
 
 
-def _unsaved_result(analysis: Analysis) -> tuple[Evidence, Unknown] | None:
+def _unsaved_result(analysis: Analysis, unknown: Sequence[Unknown]) -> tuple[Evidence, Unknown] | None:
     """Return a benchmark that saves no result with the later warning that its file is missing, or None."""
     return next(
         (
             (command, group)
             for diagnosis in analysis.runs
             for command in diagnosis.run.load_commands
-            for group in _unexplained(analysis)
+            for group in unknown
             if saves_nothing(command)
             and _NO_RESULT.search(group.first.text)
             and group.first.file == command.file

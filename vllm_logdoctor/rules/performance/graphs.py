@@ -23,6 +23,7 @@ from vllm_logdoctor.rules.context import (
     plural,
     setting_lines,
 )
+from vllm_logdoctor.rules.load import rate_each
 from vllm_logdoctor.rules.model import Change, Confidence, Effect
 from vllm_logdoctor.rules.performance.published import (
     COMPILE_CACHE_WARM,
@@ -216,7 +217,7 @@ def _within_bandwidth(case: RuleContext, effect: Effect) -> Effect:
     run, total = case.run, device_total(case.run)
     card, weights = device_of(run), run.measure("model_weights_gib")
     allowed = (card.bandwidth_gbs if card else None) or (most_bandwidth(total.gib) if total else None)
-    rates = [span.sample.generation / span.sample.running for span in case.load.busy if span.sample.running]
+    rates = [rate_each(span.sample) for span in case.load.busy if span.sample.running]
     read = max(rates, default=0.0) * (weights or 0.0) * (active_share(run) or 0.0) * GIB / 1e9
     if not allowed or not read or run.setting("speculative_config"):
         return effect
